@@ -4,6 +4,8 @@ import signal
 import subprocess
 import sys
 
+from trca.common.process_log import last_errors
+
 CRASH = """
 import ctypes
 from pathlib import Path
@@ -58,3 +60,23 @@ def test_a_machine_without_the_folder_of_the_run_writes_nothing(tmp_path):
     done = run(tmp_path, code)
     assert done.returncode == 0, done.stderr
     assert not list(tmp_path.iterdir())
+
+
+def test_the_last_words_of_a_lost_process_are_found_by_its_link(tmp_path):
+    link = tmp_path / "logs" / "worker.err"
+    link.parent.mkdir()
+    code = """
+import os, sys
+from pathlib import Path
+from trca.common.process_log import link_errors
+
+link_errors(Path("logs/worker.err"))
+for number in range(50):
+    print("line", number, file=sys.stderr)
+sys.stderr.flush()
+os._exit(1)
+"""
+    with (tmp_path / "of-ray.err").open("w") as errors:
+        subprocess.run([sys.executable, "-c", code], cwd=tmp_path, stderr=errors, timeout=120)
+    assert last_errors(link, 2) == "line 48\nline 49\n"
+    assert last_errors(tmp_path / "another_machine.err") == ""

@@ -10,7 +10,9 @@ from __future__ import annotations
 import faulthandler
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -64,3 +66,27 @@ def log_process(path: Path) -> None:
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     logging.getLogger("trca").addHandler(handler)
     log_crashes(file.fileno())
+
+
+def link_errors(link: Path) -> None:
+    """Links to the file with the standard error of this process, if it is a file.
+
+    Ray writes the standard error of an actor to a file that is named by the actor's process.
+
+    Args:
+        link: The new link, in the ``logs`` of a run folder.
+    """
+    with suppress(OSError):
+        target = Path("/proc/self/fd/2").readlink()
+        if target.is_file() and link.parent.is_dir():
+            link.unlink(missing_ok=True)
+            link.symlink_to(target)
+
+
+def last_errors(link: Path, lines: int = 30) -> str:
+    """Returns the last lines of a process that `link_errors` linked; empty on another machine."""
+    try:
+        with link.open(encoding="utf-8", errors="replace") as file:
+            return "".join(deque(file, maxlen=lines))
+    except OSError:
+        return ""

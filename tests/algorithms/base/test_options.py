@@ -201,3 +201,10 @@ def test_two_learners_replay_as_one_does(make_config, config_class, settings):
 def test_combinations_that_cannot_work_are_refused(make_config, settings, message):
     with pytest.raises(ValueError, match=message):
         make_config(num_env_runners=1, **settings).validate()
+
+
+def test_a_driver_that_samples_on_its_cpu_next_to_its_gpu_is_refused(make_config):
+    config = make_config().learners(num_gpus_per_learner=1)
+    with pytest.raises(ValueError, match="set num_gpus_per_env_runner to 1, which is the same GPU"):
+        config.validate()
+    config.env_runners(num_gpus_per_env_runner=1).validate()

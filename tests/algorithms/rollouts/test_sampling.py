@@ -12,7 +12,7 @@ GROUPS = [GroupRequest(k, f"task-{k}", "train", 2, ("training", 0)) for k in ran
 class Runners:
     """Two remote runners; the second dies in its first call."""
 
-    local_env_runner = None
+    local_env_runner = SimpleNamespace(config=SimpleNamespace(run_folder=None))
 
     def __init__(self):
         self.alive = [1, 2]
@@ -66,3 +66,12 @@ def test_groups_are_missing_where_no_runner_is_left():
     batch, _ = sample_groups(runners, GROUPS[:1], SamplingParams(), 1.0)
     assert batch.failures == [Failure(0, "task-0", 2, LOST)]
     assert [i.action for i in batch.incidents] == ["dropped"]
+
+
+def test_the_log_has_the_last_lines_of_a_lost_runner(tmp_path, caplog):
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "env_runner_2.err").write_text("CUDA error: out of memory\n")
+    runners = Runners()
+    runners.local_env_runner = SimpleNamespace(config=SimpleNamespace(run_folder=tmp_path))
+    sample_groups(runners, GROUPS, SamplingParams(), 1.0)
+    assert "last lines of env runner 2:\nCUDA error: out of memory" in caplog.text

@@ -160,8 +160,10 @@ def test_a_run_whose_every_group_is_missing_ends_with_the_first_reason_and_the_l
     place = "(in Down, at down.py:4 in step)"
     assert f"the simulator does not answer {place} (every rollout is missing" in line
     assert "Log: outputs/quickstart/logs/output.log" in line
-    log = (tmp_path / "outputs/quickstart/logs/output.log").read_text()
+    logs = tmp_path / "outputs/quickstart/logs"
+    log = (logs / "output.log").read_text()
     assert "raise RuntimeError('the simulator does not answer')" in log  # of the runner's process
+    assert (logs / "env_runner_1.err").is_file()
 
 
 def test_an_error_in_training_is_one_line_with_the_log_and_a_status_in_words(

@@ -279,6 +279,13 @@ class TextAlgorithmConfig(PolicyConfig[S]):
             model = self.resolved_model()
             files = versions(Path(model))
             _check_model(model, files, settings.max_prompt_tokens, settings.max_new_tokens)
+            in_driver = self.num_env_runners == 0 and self.num_learners == 0
+            if in_driver and self.num_gpus_per_learner and not self.num_gpus_per_env_runner:
+                raise ValueError(
+                    f"num_gpus_per_learner is {self.num_gpus_per_learner:g}, and the driver would"
+                    " sample on its CPU: set num_gpus_per_env_runner to"
+                    f" {self.num_gpus_per_learner:g}, which is the same GPU for num_env_runners 0"
+                )
             device = "cuda" if self.num_gpus_per_env_runner else "cpu"
             engine.check(self.engine_spec(model, device))
         elif settings.template == "paper" and not engine.remote:

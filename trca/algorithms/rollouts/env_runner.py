@@ -42,7 +42,7 @@ from trca.algorithms.rollouts.loop import RolloutLoop
 from trca.algorithms.rollouts.teacher import Teacher
 from trca.algorithms.settings.policy_config import PolicyConfig
 from trca.algorithms.settings.prompting import engine_tokenizer, make_prompter
-from trca.common.process_log import log_process
+from trca.common.process_log import link_errors, log_process
 from trca.envs.annotate import Operators
 from trca.envs.panel import Panel
 from trca.envs.responses import RESPONSE_FORMATS
@@ -79,6 +79,7 @@ class TextEnvRunner(EnvRunner, Checkpointable):
         torch.set_num_threads(config.settings.torch_threads)
         if self.worker_index and config.run_folder:
             log_process(Path(config.run_folder, "logs", "output.log"))
+            link_errors(Path(config.run_folder, "logs", f"env_runner_{self.worker_index}.err"))
         self._env_creator = kwargs["env_creator"]
         self._weights: dict[str, Any] | None = None
         self.weights_version = -1

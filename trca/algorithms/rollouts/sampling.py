@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 import ray
@@ -13,6 +14,7 @@ from ray.rllib.env.env_runner_group import EnvRunnerGroup
 
 from trca.algorithms.rollouts.batch import GroupRequest, RolloutBatch
 from trca.algorithms.rollouts.env_runner import TextEnvRunner
+from trca.common.process_log import last_errors
 from trca.policies.engines.engine import SamplingParams
 from trca.records.failures import Failure, Incident
 
@@ -52,7 +54,7 @@ def sample_groups(
     missing = [group for k, group in enumerate(groups) if ids and ids[k % len(ids)] in lost]
     incidents = [lost_runner(k, "retried" if back else "dropped") for k in lost]
     if lost:
-        logger.warning("env runners %s: %s", lost, LOST)
+        logger.warning("env runners %s: %s%s", lost, LOST, _last_words(runners, lost))
         take_out(runners, lost)
         helpers = back[: len(missing)]
         retried, back = _sample_on_all(runners, helpers, missing, sampling, timeout_s)
@@ -65,6 +67,13 @@ def sample_groups(
     merged = merge_batches([batch for batch, _ in parts], groups)
     merged.incidents += incidents
     return merged, [metrics for _, metrics in parts]
+
+
+def _last_words(runners: EnvRunnerGroup, lost: Sequence[int]) -> str:
+    """The last lines that lost runners of this machine wrote: the cause of a lost process."""
+    folder = runners.local_env_runner.config.run_folder
+    errors = {k: last_errors(Path(folder, "logs", f"env_runner_{k}.err")) for k in lost if folder}
+    return "".join(f"\nlast lines of env runner {k}:\n{text}" for k, text in errors.items() if text)
 
 
 def _sample_on_all(
