@@ -36,7 +36,7 @@ from typing import IO, Final
 
 ROOT: Final = Path(__file__).parents[1]
 REQUIREMENTS: Final = ROOT / "benchmarks" / "offline_gpu.txt"
-CONFIG: Final = "paper/alfworld_smollm2"
+CONFIG: Final = "smollm2/alfworld"
 GOALS: Final = (15, 30, 50)
 """Iterations of 128 trajectories: the paper's 1.92K, 3.84K and 6.40K."""
 UNUSED: Final = (
@@ -183,7 +183,7 @@ class Visit:
         start = self._runs / "start"
         if not (start / "evaluation.json").exists():
             model = str(self._kit / "model.gguf")
-            if not self._train("start", "paper/alfworld_imitate", 1 if self._cpu else 8, model):
+            if not self._train("start", "smollm2/alfworld_imitate", 1 if self._cpu else 8, model):
                 return
         self._trca("export", str(start), "--to", str(self._start))
         for goal in (1, 2) if self._cpu else GOALS:
