@@ -1,6 +1,7 @@
 """The rollout loop: records, ends of responses, and failures of groups."""
 
 import re
+import signal
 import threading
 import time
 from dataclasses import replace
@@ -221,8 +222,15 @@ def reset_seed(group, index):
     return derive_seed("training", 7, 0, group, index, "reset") % 2**31
 
 
-@pytest.mark.parametrize("waiting", [False, True])
-def test_a_rollout_that_fails_once_is_played_again_from_the_same_seeds(batch, model, waiting):
+STEP_LIMIT, ROLLOUT_LIMIT = Limits(env_step_timeout_s=0.3), Limits(rollout_timeout_s=6.0)
+
+
+@pytest.mark.parametrize(
+    ("waiting", "limits"), [(False, STEP_LIMIT), (True, STEP_LIMIT), (True, ROLLOUT_LIMIT)]
+)
+def test_a_rollout_that_fails_once_is_played_again_from_the_same_seeds(
+    batch, model, waiting, limits
+):
     class Shaky(Rooms):
         waits = waiting
         made = 0
@@ -243,7 +251,7 @@ def test_a_rollout_that_fails_once_is_played_again_from_the_same_seeds(batch, mo
                 threading.Event().wait()
             return super().take_action(action)
 
-    loop = make_loop(model, Shaky, limits=Limits(env_step_timeout_s=0.3))
+    loop = make_loop(model, Shaky, limits=limits)
     left = loop.run(GROUPS, SAMPLING)
     assert plain(left.rollouts) == plain(batch.rollouts)
     assert left.failures == []
@@ -252,9 +260,30 @@ def test_a_rollout_that_fails_once_is_played_again_from_the_same_seeds(batch, mo
     kind, which, task_id, reason, action = leaking
     assert (kind, which, task_id, action) == ("rollout", "1 of group 1", "train-1", "retried")
     assert reason.startswith("OSError: the roof is leaking (in Shaky, at test_loop.py:")
-    assert "environment Shaky: step(" in stuck
-    assert "has not returned for 0.3 s, at threading.py" in stuck
+    if limits is STEP_LIMIT:
+        assert "environment Shaky: step(" in stuck
+        assert "has not returned for 0.3 s, at threading.py" in stuck
+    else:
+        assert stuck == "StuckError: the rollout has not ended in 6 s, after 0 steps"
     loop.close()
+
+
+def test_an_interrupt_ends_the_rollouts_although_a_step_never_returns(model):
+    class Stuck(Rooms):
+        closed = 0
+
+        def take_action(self, action):
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+            threading.Event().wait()
+
+        def close(self):
+            Stuck.closed += 1
+
+    loop = make_loop(model, Stuck)
+    with pytest.raises(KeyboardInterrupt):
+        loop.run(GROUPS[:1], SAMPLING)
+    loop.close()
+    assert Stuck.closed == 3
 
 
 @pytest.mark.parametrize("policy", ["drop_group", "go_on"])
