@@ -48,7 +48,7 @@ def test_an_episode_of_rllib_holds_a_teams_turns(name: str) -> None:
     turns = aec_env(name, team=TEAMS[name])
     env = PettingZooEnv(turns)
     check_multiagent_environments(env)
-    oracle = turns._core._env.oracle_action  # type: ignore[attr-defined]
+    oracle = turns.unwrapped.team_env.oracle_action
     episode = episode_of(env, lambda agent: oracle(), seed=0)
     assert episode.is_terminated
     for agent in env.possible_agents:

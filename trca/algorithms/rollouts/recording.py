@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trca.algorithms.rollouts.env_pool import Transition
-from trca.envs.teams.transitions import RoleTransition
+from trca.envs.teams.env import RoleTransition
 from trca.envs.text_env import DEFAULT_AGENT
 from trca.policies.engines.engine import Completion
 from trca.policies.spans import Response
