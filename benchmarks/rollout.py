@@ -24,6 +24,7 @@ and other work of the machine.
 from __future__ import annotations
 
 import argparse
+import math
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -35,14 +36,19 @@ from typing import Any
 
 import torch
 
-from trca.algorithms.rollouts.batch import GroupRequest
+from trca.algorithms.rollouts.batch import GroupRequest, derive_seed
 from trca.algorithms.rollouts.loop import RolloutLoop
-from trca.algorithms.rollouts.scheduler import Scheduler
-from trca.algorithms.rollouts.seeding import derive_seed
 from trca.envs import Outcome, TextEnv, make
 from trca.policies.bpe import train_tokenizer
 from trca.policies.engines import ENGINES
-from trca.policies.engines.engine import BatchEngine, EngineSpec, Request, SamplingParams
+from trca.policies.engines.engine import (
+    BatchEngine,
+    Completion,
+    Engine,
+    EngineSpec,
+    Request,
+    SamplingParams,
+)
 from trca.policies.models import load_model, load_tokenizer
 from trca.policies.prompts import Prompter
 from trca.policies.tiny import TinySpec, new_model
@@ -93,25 +99,16 @@ class OneByOne(Server):
     waits = False
 
 
-class WaitForAll(Scheduler):
-    """A synchronous scheduler: it waits for all running completions or steps."""
+class Turns(BatchEngine):
+    """An engine that returns the completions of a turn together."""
 
-    under_way = 0
+    def __init__(self, engine: Engine) -> None:
+        super().__init__()
+        self._engine = engine
 
-    def _pend(self, *args: Any) -> None:
-        super()._pend(*args)
-        self.under_way += 1
-
-    def _arrivals(self, timeout_s: float) -> Any:
-        arrivals = [self._arrived.get() for _ in range(self.under_way)]
-        self.under_way = 0
-        return sorted(arrivals, key=lambda arrival: arrival[0].place)
-
-
-class LockStep(RolloutLoop):
-    """The loop with that scheduler."""
-
-    scheduler_class = WaitForAll
+    def generate(self, requests: Sequence[Request], sampling: SamplingParams) -> list[Completion]:
+        """Generates with the engine."""
+        return generate(self._engine, requests)
 
 
 @dataclass(frozen=True)
@@ -141,9 +138,11 @@ def main() -> None:
         rollouts: list[Rollout] = []
         loops: list[RolloutLoop] = []
 
-        def loop(kind: type[RolloutLoop], env: type[TextEnv]) -> Callable[[], int]:
-            prompter = Prompter(tokenizer, "compact")
-            made = kind(lambda split: make(env, split=split), engine, prompter, tokenizer)
+        def loop(env: type[TextEnv], in_turns: bool = False) -> Callable[[], int]:
+            played, prompter = Turns(engine) if in_turns else engine, Prompter(tokenizer, "compact")
+            made = RolloutLoop(lambda split: make(env, split=split), played, prompter, tokenizer)
+            if in_turns:
+                made.guard.patience = math.inf
             loops.append(made)
 
             def play() -> int:
@@ -152,8 +151,8 @@ def main() -> None:
 
             return play
 
-        asynchronous = loop(RolloutLoop, Server)
-        lock_step, one_by_one = loop(LockStep, Server), loop(LockStep, OneByOne)
+        asynchronous = loop(Server)
+        lock_step, one_by_one = loop(Server, in_turns=True), loop(OneByOne, in_turns=True)
         prompted = bare_by_turns if isinstance(engine, BatchEngine) else bare
 
         def measure(variants: dict[str, Callable[[], int]]) -> dict[str, list[Speed]]:
@@ -179,8 +178,7 @@ def main() -> None:
                 variants["all at once"] = lambda: all_at_once(engine, rollouts)
             report(f"{asked.engine}, {ms:g} ms", measure(variants))
         for made in loops:
-            made.pool.close()
-        engine.close()
+            made.close()
 
 
 def report(title: str, variants: dict[str, list[Speed]]) -> None:
@@ -224,21 +222,26 @@ def bare_by_turns(engine: Any, rollouts: Sequence[Rollout]) -> int:
     """Generates the tokens of the rollouts again, the prompts of each turn as one batch."""
     turns = range(max(len(r.steps) for r in rollouts))
     return sum(
-        generate(engine, [request(r, turn) for r in rollouts if turn < len(r.steps)])
+        tokens_of(engine, [request(r, turn) for r in rollouts if turn < len(r.steps)])
         for turn in turns
     )
 
 
 def all_at_once(engine: Any, rollouts: Sequence[Rollout]) -> int:
     """Generates the tokens of the rollouts again, all prompts as one batch."""
-    return generate(engine, [request(r, turn) for r in rollouts for turn in range(len(r.steps))])
+    return tokens_of(engine, [request(r, turn) for r in rollouts for turn in range(len(r.steps))])
 
 
-def generate(engine: Any, requests: Sequence[Request]) -> int:
+def tokens_of(engine: Any, requests: Sequence[Request]) -> int:
     """Generates a batch; returns the number of tokens."""
+    return sum(len(completion.ids) for completion in generate(engine, requests))
+
+
+def generate(engine: Any, requests: Sequence[Request]) -> list[Completion]:
+    """Generates a batch."""
     futures = [engine.submit(request, SAMPLING) for request in requests]
     engine.flush()
-    return sum(len(future.result().ids) for future in futures)
+    return [future.result() for future in futures]
 
 
 def request(rollout: Rollout, turn: int) -> Request:

@@ -89,6 +89,7 @@ def latencies(engine: str, model: str, device: str, dtype: str, count: int, step
     """Prints seconds of completions in a sampling phase, of a push, and of sleep and wake."""
     from trca.algorithms.rollouts.batch import GroupRequest
     from trca.algorithms.rollouts.loop import RolloutLoop
+    from trca.common.threads import run_to_end
     from trca.envs import make
     from trca.policies.engines import ENGINES
     from trca.policies.models import load_model, load_tokenizer
@@ -137,7 +138,7 @@ def latencies(engine: str, model: str, device: str, dtype: str, count: int, step
     print(", ".join(f"{second:.3f}" for second in deciles))
     print("over the median:", ", ".join(f"{s / np.median(seconds):.2f}" for s in deciles))
     print(f"the phase: {phase:.1f} s, {sum(sampled) / phase:.0f} tokens per second")
-    loop.pool.close()
+    run_to_end(loop.pool.close())
     weights = export_weights(load_model(model, dtype))
     gib = sum(array.nbytes for array in weights.values()) / 2**30
     for version in (1, 2, 3):

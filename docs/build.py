@@ -211,7 +211,7 @@ def _needs(settings: dict[str, Any]) -> str:
     if arguments["max_steps"] == 1:  # an answer without a search
         retriever = ""
     needs = {
-        f"{gpus:g} GPUs": gpus,
+        f"{gpus:g} GPU{'s' * (gpus != 1)}": gpus,
         f"`trca[{','.join(name for name, used in extras.items() if used)}]`": any(extras.values()),
         "`trca data smollm2`": model == "smollm2",
         "a policy of `imitate`": model == "smollm2" and settings["algorithm"] != "Imitation",

@@ -12,7 +12,7 @@ import pytest
 
 from tests.toy import Rooms
 from trca.algorithms.rollouts.env_pool import EnvPool
-from trca.common.threads import StuckError
+from trca.common.threads import StuckError, run_to_end
 from trca.envs import make
 from trca.envs.text_env import MissingPartError
 
@@ -76,20 +76,18 @@ def test_episodes_are_those_of_the_environment_in_the_same_process():
 
 def test_a_step_that_holds_the_interpreter_is_killed_and_the_next_environment_plays(tmp_path):
     pool = EnvPool(lambda split: make(native(tmp_path), split=split), timeout_s=1.0)
-    env = pool.take("train")
-    pool.reset(env, 0, {"task": "train-0"})()
+    env = run_to_end(pool.take("train"))
+    run_to_end(pool.reset(env, 0, {"task": "train-0"}))
     child = env.env.unwrapped._child._process
-    [step] = pool.step([(env, "sing")])
     with pytest.raises(StuckError, match=r"step\('sing'\) has not returned for 1 s"):
-        step.result()
+        run_to_end(pool.step(env, "sing"))
     pool.give_back(env, broken=True)
     assert child.poll() is not None
-    env = pool.take("train")
-    pool.reset(env, 0, {"task": "train-0"})()
-    [step] = pool.step([(env, "go")])
-    assert step.result()[0] == "You are in room 1. A key is here."
+    env = run_to_end(pool.take("train"))
+    run_to_end(pool.reset(env, 0, {"task": "train-0"}))
+    assert run_to_end(pool.step(env, "go"))[0] == "You are in room 1. A key is here."
     pool.give_back(env)
-    pool.close()
+    run_to_end(pool.close())
 
 
 def test_a_crash_is_an_exception_and_a_reset_starts_another_process(tmp_path):
@@ -197,15 +195,14 @@ def test_the_process_of_a_team_that_is_stuck_is_killed(tmp_path):
     (tmp_path / "team.yaml").write_text("roles:\n  one: {acts: [all], prompt: '{task}'}\n")
     team = str(tmp_path / "team.yaml")
     pool = EnvPool(lambda split: make(native(tmp_path), split=split, team=team), timeout_s=1.0)
-    env = pool.take("train")
-    pool.reset(env, 0, {"task": "train-0"})()
+    env = run_to_end(pool.take("train"))
+    run_to_end(pool.reset(env, 0, {"task": "train-0"}))
     child = env.env.unwrapped.inner.unwrapped._child._process
-    [step] = pool.step([(env, "sing")])
     with pytest.raises(StuckError):
-        step.result()
+        run_to_end(pool.step(env, "sing"))
     pool.give_back(env, broken=True)
     assert child.poll() is not None
-    pool.close()
+    run_to_end(pool.close())
 
 
 def test_another_isolation_is_refused():

@@ -1,92 +1,83 @@
-"""Threads for calls that may never return: a call is abandoned after a time limit.
+"""Daemon threads for calls that may never return, and event loops that wait for them.
 
 ::
 
     threads = Threads(8, "readers")
-    task = threads.submit(read, path)
-    wait([task], limit=10.0, what=lambda _: f"read({path!r})")
-    task.result()
+    text = threads.submit(read, path).result()                            # waits in this thread
+    first, second = await threads.run([(read, a), (read, b)], words, 10)  # waits in an event loop
+    first.result()  # raises a `StuckError` if the call took more than 10 seconds
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import math
 import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future
-from functools import partial
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 logger = logging.getLogger(__name__)
 
 _TICK_S: Final = 1.0
 STILL_RUNNING: Final = "is still running after"
-"""Words of the warning about a slow task."""
+"""Words of the warning about a slow call."""
 
-Call = tuple[Callable[..., Any], tuple[Any, ...]]
-"""A function and its arguments."""
+T = TypeVar("T")
 
 
 class StuckError(TimeoutError):
     """A call did not return within its time limit."""
 
 
-class Task(Future[Any]):
-    """A call in a thread, and its result.
+class Call(Future[Any]):
+    """A call in a thread, and its outcome.
 
     Attributes:
-        since: Start of the call, by `time.monotonic`; `None` while the call waits for a thread.
+        rest: The later calls for the same thread.
+        since: Start of the call, by `time.monotonic`; 0 before the start.
+        warned: Whether a warning about a slow call was logged.
     """
 
-    def __init__(self, owner: Threads) -> None:
+    def __init__(self, function: Callable[..., Any], args: Sequence[Any], rest: deque[Call]):
         super().__init__()
-        self.since: float | None = None
-        self._owner = owner
+        self.rest = rest
+        self.since = 0.0
+        self.warned = False
+        self._function, self._args = function, args
         self._thread: threading.Thread | None = None
-        self._rest: _Calls = deque()
-        self._warned = False
 
-    def overdue(self, limit: float) -> bool:
-        """Whether the call has run for longer than the limit, in seconds."""
-        return not self.done() and self.since is not None and time.monotonic() - self.since > limit
-
-    def give_up(self, error: Exception) -> None:
-        """Ends an unfinished task with an error, and abandons its thread."""
-        self._owner._give_up(self, error)
-
-    def warn_if_slow(self, limit: float, what: Callable[[], str]) -> None:
-        """Logs one warning if it has run for longer than the limit, in seconds.
-
-        Args:
-            limit: Seconds.
-            what: Describes the call.
-        """
-        if not self._warned and self.overdue(limit):
-            self._warned = True
-            place = self.place()
-            at = f", at {place}" if place else ""
-            logger.warning("%s %s %g s%s", what(), STILL_RUNNING, limit, at)
+    def run(self) -> bool:
+        """Makes the call in this thread. Returns False if the call was abandoned meanwhile."""
+        self._thread, self.since = threading.current_thread(), time.monotonic()
+        if not self.set_running_or_notify_cancel():
+            return True
+        try:
+            result = self._function(*self._args)
+        except Exception as error:
+            return _ended(self.set_exception, error)
+        except BaseException as error:  # such as `SystemExit`, which ends an event loop
+            return _ended(self.set_exception, RuntimeError(repr(error)))
+        return _ended(self.set_result, result)
 
     def place(self) -> str:
-        """Returns the thread's current line, such as ``socket.py:720 in readinto``.
-
-        Blank if the thread has ended.
-        """
+        """The thread's current line, such as ``, at socket.py:720 in readinto``; may be empty."""
         frame = sys._current_frames().get(self._thread.ident or 0) if self._thread else None
         if frame is None:
             return ""
         code = frame.f_code
-        return f"{Path(code.co_filename).name}:{frame.f_lineno} in {code.co_name}"
+        return f", at {Path(code.co_filename).name}:{frame.f_lineno} in {code.co_name}"
 
 
 class Threads:
-    """Daemon threads that run calls in order of submission. The process never waits for them."""
+    """Daemon threads that make calls in order of submission. The process never waits for them."""
 
     def __init__(self, most: int, name: str) -> None:
         """Creates the pool without threads.
@@ -96,112 +87,142 @@ class Threads:
             name: Name of the threads.
         """
         self._most, self._name = most, name
-        self._queue: SimpleQueue[_Calls | None] = SimpleQueue()
-        self._lock = threading.RLock()
-        self._threads: set[threading.Thread] = set()
-        self._open = 0
+        self._turns: SimpleQueue[deque[Call] | None] = SimpleQueue()
+        self._idle = threading.Semaphore(0)
+        self._count = 0
+        self._closed = False
 
-    def submit(self, function: Callable[..., Any], *args: Any) -> Task:
-        """Calls a function in a thread."""
-        return self.submit_in_turn([(function, args)])[0]
+    def submit(self, function: Callable[..., Any], *args: Any) -> Future[Any]:
+        """Calls a function in a thread, without a time limit."""
+        return self._submit([(function, *args)])[0]
 
-    def submit_in_turn(self, calls: Sequence[Call]) -> list[Task]:
-        """Calls functions sequentially in one thread.
+    async def run(
+        self,
+        calls: Sequence[tuple[Any, ...]],
+        words: Callable[[int], str],
+        limit_s: float = math.inf,
+        slow_s: float = math.inf,
+        *,
+        abandon: bool = True,
+    ) -> list[Call]:
+        """Calls functions one after the other in one thread, and waits for the last.
 
-        All calls cost one hand-over to the thread, instead of one hand-over per `submit`. After an
-        abandoned call, the remaining calls run in another thread.
+        All calls cost one hand-over to a thread. A call that exceeds the limit is abandoned with
+        its thread, and another thread makes the rest of the calls. After a cancellation, calls that
+        have not started are not made.
+
+        Args:
+            calls: Functions with their arguments; at least one.
+            words: Returns the description of a call, by its index, for messages.
+            limit_s: Time limit of a call, in seconds.
+            slow_s: Seconds after which a warning about a running call is logged.
+            abandon: Whether a cancellation abandons a running call. Otherwise the next calls of
+                the thread wait for its end.
+
+        Returns:
+            The calls. Each has a result or an error; the error of an abandoned call is a
+            `StuckError` with the thread's current line.
         """
-        tasks = [Task(self) for _ in calls]
-        if tasks:
-            self._put(deque((t, f, args) for t, (f, args) in zip(tasks, calls, strict=True)))
-        return tasks
+        made = self._submit(calls)
+        loop, ended = asyncio.get_running_loop(), asyncio.Event()
+
+        def end(_: object) -> None:
+            with suppress(RuntimeError):  # the event loop was closed
+                loop.call_soon_threadsafe(ended.set)
+
+        made[-1].add_done_callback(end)
+        while not ended.is_set():
+            try:
+                async with asyncio.timeout(min(limit_s, slow_s, _TICK_S)):
+                    await ended.wait()
+            except TimeoutError:
+                for number, call in enumerate(made):
+                    if call.running():
+                        self._check(call, words(number), limit_s, slow_s)
+            except asyncio.CancelledError:
+                begun = [call for call in made if not call.cancel()]
+                for call in begun if abandon else ():
+                    self._abandon(call, StuckError("the wait for the call was cancelled"))
+                raise
+        return made
 
     def close(self) -> None:
-        """Ends the idle threads."""
-        with self._lock:
-            for _ in self._threads:
-                self._queue.put(None)
-            self._threads.clear()
+        """Ends the threads after their calls. No further call can be made."""
+        for _ in range(self._count):
+            self._turns.put(None)
+        self._count, self._closed = 0, True
 
-    def _put(self, calls: _Calls) -> None:
-        with self._lock:
-            self._open += 1
-            self._queue.put(calls)
-            if len(self._threads) < min(self._most, self._open):
-                thread = threading.Thread(target=self._work, name=self._name, daemon=True)
-                self._threads.add(thread)
-                thread.start()
+    def _submit(self, calls: Sequence[tuple[Any, ...]]) -> list[Call]:
+        if self._closed:
+            raise RuntimeError(f"the threads {self._name} are closed")
+        turn = deque[Call]()
+        turn.extend(Call(function, args, turn) for function, *args in calls)
+        made = list(turn)
+        if self._idle.acquire(blocking=False) or self._count == self._most:
+            self._turns.put(turn)
+        else:
+            self._count += 1
+            self._start(turn)
+        return made
 
-    def _work(self) -> None:
-        while (calls := self._queue.get()) is not None:
-            while calls:
-                if not self._call(calls):
+    def _start(self, turn: deque[Call]) -> None:
+        threading.Thread(target=self._work, args=(turn,), name=self._name, daemon=True).start()
+
+    def _work(self, first: deque[Call]) -> None:
+        turn: deque[Call] | None = first
+        while turn is not None:
+            while turn:
+                if not turn.popleft().run():
                     return
-            with self._lock:
-                self._open -= 1
+            self._idle.release()
+            turn = self._turns.get()
 
-    def _call(self, calls: _Calls) -> bool:
-        """Runs the first call. Returns False if the call was abandoned while it ran."""
-        task, function, args = calls.popleft()
-        with self._lock:
-            if task.done():  # abandoned before its start
-                return True
-            task._rest = calls
-            task._thread, task.since = threading.current_thread(), time.monotonic()
-        result, error = None, None
-        try:
-            result = function(*args)
-        except BaseException as raised:  # passed on to the caller
-            error = raised
-        with self._lock:
-            if task.done():  # abandoned, together with this thread
-                return False
-            task._thread = None
-            if error is None:
-                task.set_result(result)
-            else:
-                task.set_exception(error)
-        return True
+    def _check(self, call: Call, words: str, limit_s: float, slow_s: float) -> None:
+        """Abandons a running call that exceeds its limit; logs a warning about a slow call."""
+        seconds = time.monotonic() - call.since
+        if seconds > limit_s:
+            late = f"{words} has not returned for {limit_s:g} s{call.place()}"
+            self._abandon(call, StuckError(late))
+        elif seconds > slow_s and not call.warned:
+            call.warned = True
+            logger.warning("%s %s %g s%s", words, STILL_RUNNING, slow_s, call.place())
 
-    def _give_up(self, task: Task, error: Exception) -> None:
-        with self._lock:
-            if task.done():
-                return
-            if task._thread is not None:
-                self._open -= 1
-                self._threads.discard(task._thread)
-                if task._rest:
-                    self._put(task._rest)
-            task.set_exception(error)
+    def _abandon(self, call: Call, error: StuckError) -> None:
+        """Ends a running call with an error, and replaces its thread."""
+        if _ended(call.set_exception, error):
+            self._start(call.rest)
 
 
-_Calls = deque[tuple[Task, Callable[..., Any], tuple[Any, ...]]]
+def _ended(end: Callable[[Any], None], outcome: Any) -> bool:
+    """Ends a call with an outcome. Returns False if the call has an outcome."""
+    try:
+        end(outcome)
+    except InvalidStateError:
+        return False
+    return True
 
 
-def wait(
-    tasks: Sequence[Task], limit: float, what: Callable[[int], str], slow: float = math.inf
-) -> None:
-    """Waits for the end of tasks, and abandons each task that runs for more than ``limit`` seconds.
+def run_to_end(main: Coroutine[Any, Any, T]) -> T:
+    """Runs a coroutine in a new event loop: in this thread, or in another if this one has a loop.
 
-    Args:
-        tasks: The tasks of one `Threads.submit_in_turn`. Afterwards every task has a result or an
-            error; the error of an abandoned task is a `StuckError`.
-        limit: Time limit of a task in seconds.
-        what: Returns the description of a task, by its index, for the error message.
-        slow: Seconds after which a warning about a running task is logged.
+    A notebook is such a thread. Ctrl-C cancels the coroutine.
     """
-    ended = threading.Event()
-    tasks[-1].add_done_callback(lambda _: ended.set())
-    while not ended.wait(min(limit, slow, _TICK_S)):
-        for place, task in enumerate(tasks):
-            task.warn_if_slow(slow, partial(what, place))
-            if task.overdue(limit):
-                task.give_up(stuck(task, limit, what(place)))
+    runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
 
+    def run() -> T:
+        with runner:
+            return runner.run(main)
 
-def stuck(task: Task, limit: float, what: str) -> StuckError:
-    """Returns the error of a task that does not return, with the thread's current line."""
-    place = task.place()
-    return StuckError(
-        f"{what} has not returned for {limit:g} s" + (f", at {place}" if place else "")
-    )
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return run()
+    loop, thread = runner.get_loop(), Threads(1, "trca-loop")
+    result: Future[T] = thread.submit(run)
+    thread.close()
+    try:
+        return result.result()
+    except BaseException:
+        with suppress(RuntimeError):  # the event loop has ended
+            loop.call_soon_threadsafe(lambda: [t.cancel() for t in asyncio.all_tasks(loop)])
+        raise

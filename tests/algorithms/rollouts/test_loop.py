@@ -1,10 +1,10 @@
 """The rollout loop: records, ends of responses, and failures of groups."""
 
 import re
+import signal
 import threading
 import time
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import ClassVar
 
 import gymnasium
@@ -16,9 +16,9 @@ from transformers import Qwen3Config, Qwen3ForCausalLM
 from tests.toy import Rooms
 from trca.algorithms import TRCAConfig, evaluate_panel, local_runner
 from trca.algorithms.credit import bind_credit
-from trca.algorithms.rollouts.batch import GroupRequest, Limits
+from trca.algorithms.rollouts.batch import GroupRequest, Limits, derive_seed
 from trca.algorithms.rollouts.loop import RolloutLoop
-from trca.algorithms.rollouts.seeding import derive_seed
+from trca.common.threads import run_to_end
 from trca.envs import make
 from trca.envs.responses import ACTION_FORMAT
 from trca.envs.searchqa.search_r1 import SEARCH_R1_FORMAT
@@ -145,20 +145,18 @@ def test_environments_that_wait_start_side_by_side(batch, model):
     loop.close()
 
 
-def test_the_time_of_a_rollout_starts_when_all_environments_have(batch, model, monkeypatch):
-    """Each of twelve resets takes ten minutes, and a rollout may take half an hour."""
+def test_the_time_of_a_rollout_starts_when_all_environments_have(batch, model):
+    """Twelve resets together take longer than a rollout may."""
 
     class Slow(Rooms):
-        resets: ClassVar[list] = []
-
         def reset(self, **kwargs):
-            self.resets.append(self)
+            time.sleep(0.4)
             return super().reset(**kwargs)
 
-    loop = make_loop(model, Slow, limits=Limits(rollout_timeout_s=1800.0))
-    clock = {**vars(time), "monotonic": lambda: 600.0 * len(Slow.resets)}
-    monkeypatch.setattr("trca.algorithms.rollouts.scheduler.time", SimpleNamespace(**clock))
-    assert plain(loop.run(GROUPS, SAMPLING).rollouts) == plain(batch.rollouts)
+    loop = make_loop(model, Slow, limits=Limits(rollout_timeout_s=4.0))
+    left = loop.run(GROUPS, SAMPLING)
+    assert left.failures == []
+    assert plain(left.rollouts) == plain(batch.rollouts)
     loop.close()
 
 
@@ -219,35 +217,73 @@ def rows(incidents):
     return [(i.kind, i.which, i.task_id, i.reason, i.action) for i in incidents]
 
 
-@pytest.mark.parametrize("waiting", [False, True])
-def test_a_rollout_that_fails_once_is_played_again_from_the_same_seeds(batch, model, waiting):
+def reset_seed(group, index):
+    """The seed of an environment's reset."""
+    return derive_seed("training", 7, 0, group, index, "reset") % 2**31
+
+
+STEP_LIMIT, ROLLOUT_LIMIT = Limits(env_step_timeout_s=0.3), Limits(rollout_timeout_s=6.0)
+
+
+@pytest.mark.parametrize(
+    ("waiting", "limits"), [(False, STEP_LIMIT), (True, STEP_LIMIT), (True, ROLLOUT_LIMIT)]
+)
+def test_a_rollout_that_fails_once_is_played_again_from_the_same_seeds(
+    batch, model, waiting, limits
+):
     class Shaky(Rooms):
         waits = waiting
-        made: ClassVar[list] = []
+        made = 0
+        faults: ClassVar[dict] = {reset_seed(1, 1): "raises", reset_seed(0, 2): "hangs"}
 
         def __init__(self, **kwargs):
             super().__init__(**kwargs)
-            self.made.append(self)
+            Shaky.made += 1
+
+        def reset(self, *, seed=None, options=None):
+            self.fault = self.faults.pop(seed, "")
+            return super().reset(seed=seed, options=options)
 
         def take_action(self, action):
-            if self is self.made[5]:
+            if self.fault == "raises":
                 raise OSError("the roof is leaking")
-            if self is self.made[2]:
+            if self.fault == "hangs":
                 threading.Event().wait()
             return super().take_action(action)
 
-    loop = make_loop(model, Shaky, limits=Limits(env_step_timeout_s=0.3))
+    loop = make_loop(model, Shaky, limits=limits)
     left = loop.run(GROUPS, SAMPLING)
     assert plain(left.rollouts) == plain(batch.rollouts)
     assert left.failures == []
-    assert len(Shaky.made) == 14
+    assert Shaky.made == 14
     (_, _, _, stuck, _), leaking = sorted(rows(left.incidents), key=lambda i: i[1])[::-1]
     kind, which, task_id, reason, action = leaking
     assert (kind, which, task_id, action) == ("rollout", "1 of group 1", "train-1", "retried")
     assert reason.startswith("OSError: the roof is leaking (in Shaky, at test_loop.py:")
-    assert "environment Shaky: step(" in stuck
-    assert "has not returned for 0.3 s, at threading.py" in stuck
+    if limits is STEP_LIMIT:
+        assert "environment Shaky: step(" in stuck
+        assert "has not returned for 0.3 s, at threading.py" in stuck
+    else:
+        assert stuck == "StuckError: the rollout has not ended in 6 s, after 0 steps"
     loop.close()
+
+
+def test_an_interrupt_ends_the_rollouts_although_a_step_never_returns(model):
+    class Stuck(Rooms):
+        closed = 0
+
+        def take_action(self, action):
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+            threading.Event().wait()
+
+        def close(self):
+            Stuck.closed += 1
+
+    loop = make_loop(model, Stuck)
+    with pytest.raises(KeyboardInterrupt):
+        loop.run(GROUPS[:1], SAMPLING)
+    loop.close()
+    assert Stuck.closed == 3
 
 
 @pytest.mark.parametrize("policy", ["drop_group", "go_on"])
@@ -258,7 +294,7 @@ def test_a_rollout_that_fails_twice_is_missing_and_its_group_with_it_or_not(batc
             return super().reset(seed=seed, options=options)
 
         def take_action(self, action):
-            if self.seed == derive_seed("training", 7, 0, 1, 3, "reset") % 2**31:
+            if self.seed == reset_seed(1, 3):
                 raise OSError("the roof is leaking")
             return super().take_action(action)
 
@@ -362,7 +398,7 @@ def test_an_engine_that_dies_or_hangs_is_opened_again_and_loses_nothing(batch, m
     assert plain(left.rollouts) == plain(batch.rollouts)
     assert loop.engine is opened[0]
     last = rows(left.incidents)[-1]
-    assert last == ("engine", "Faulty", "", "it does not generate any more", "opened again")
+    assert last == ("engine", "Faulty", "", "generation failed", "opened again")
     reasons = {i.reason for i in left.incidents if i.kind == "rollout"}
     if how == "raises":
         assert reasons == {"RuntimeError: the GPU fell off the bus"}
@@ -464,7 +500,7 @@ def test_rubric_rewards_of_the_environment_are_those_of_credit(model):
     assert rewards.foundational.min() < 0 < rewards.breakthrough.max()
     assert all(step.facts for step in steps)
 
-    env = runner.loop.pool.take("train").env
+    env = run_to_end(runner.loop.pool.take("train")).env
     env.reset(seed=0)
     rubric = env.step("dance")[-1]["rubric"]
     assert rubric["foundational"] < rubric["breakthrough"] == 0.0  # else any lambda does

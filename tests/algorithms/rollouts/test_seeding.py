@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trca.algorithms.rollouts.seeding import derive_seed
+from trca.algorithms.rollouts.batch import derive_seed
 
 keys = st.lists(st.integers(-(2**70), 2**70) | st.text(max_size=5), min_size=1, max_size=5)
 

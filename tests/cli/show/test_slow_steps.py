@@ -2,7 +2,6 @@
 
 import logging
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ from tests.toy import Rooms
 from trca.algorithms.rollouts import env_pool
 from trca.algorithms.rollouts.env_pool import EnvPool
 from trca.cli.show.slow_steps import slow_steps_shown
+from trca.common.threads import run_to_end
 from trca.envs import make
 
 
@@ -35,17 +35,14 @@ def test_a_slow_step_is_named_with_its_action_and_line(waiting, tmp_path, monkey
         named.set()
 
     pool = EnvPool(lambda split: make(Slow, split=split))
-    env = pool.take("train")
-    pool.reset(env, 0, {"task": "train-0"})()
+    env = run_to_end(pool.take("train"))
+    run_to_end(pool.reset(env, 0, {"task": "train-0"}))
     try:
         with slow_steps_shown(Path(log), say):
-            [step] = pool.step([(env, "go")])
-            while not step.done():
-                pool.give_up_stuck()
-                time.sleep(0.05)
+            observation, *_ = run_to_end(pool.step(env, "go"))
     finally:
         logging.getLogger("trca").removeHandler(handler)
-        pool.close()
+        run_to_end(pool.close())
     [line] = lines
     assert line.startswith("environment Slow: step('go') is still running after 0.2 s, at ")
-    assert step.result()[0] == "You are in room 1. A key is here."
+    assert observation == "You are in room 1. A key is here."

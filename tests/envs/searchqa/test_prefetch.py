@@ -1,5 +1,6 @@
 """The searches of a turn reach a retriever as one batch; results stay unchanged."""
 
+import asyncio
 import threading
 
 import pytest
@@ -7,6 +8,7 @@ from fastapi import FastAPI
 
 from tests.envs.retrieval.servers import http, replying, serving
 from trca.algorithms.rollouts.env_pool import EnvPool
+from trca.common.threads import run_to_end
 from trca.envs import make
 from trca.envs.retrieval.retriever import RetrievalError
 from trca.envs.retrieval.wire import reply_body
@@ -115,14 +117,17 @@ def test_environments_that_search_over_a_network_step_while_others_do():
     with serving(served.app) as url:
         envs = started(f"{url}/retrieve", 2)
         pool = EnvPool(lambda split: envs.pop())
-        first, second = pool.take("train"), pool.take("train")
-        steps = [
-            *pool.step([(first, "search[Ada]")]),  # replies after both requests have arrived
-            *pool.step([(second, "search[Ben]")]),
-        ]
-        assert all(step.result()[4]["accepted"] for step in steps)
+
+        async def steps():
+            first, second = await pool.take("train"), await pool.take("train")
+            searching = asyncio.create_task(pool.step(first, "search[Ada]"))
+            await asyncio.sleep(0.1)
+            return await pool.step(second, "search[Ben]"), await searching
+
+        # The server replies after both requests have arrived.
+        assert all(step[4]["accepted"] for step in run_to_end(steps()))
         assert sorted(served.requests) == [["Ada"], ["Ben"]]
-        pool.close()
+        run_to_end(pool.close())
     assert not SearchQAEnv().waits
 
 
@@ -131,11 +136,14 @@ def test_an_action_with_control_characters_is_not_prefetched():
     with serving(served.app) as url:
         retriever = {"name": "http", "urls": f"{url}/retrieve", "attempts": 1}
         pool = EnvPool(lambda split: make("searchqa", split=split, retriever=retriever))
-        envs = [pool.take("train") for _ in range(2)]
-        for seed, env in enumerate(envs):
-            pool.reset(env, seed, {})()
-        actions = [(envs[0], "search[Ada\0\x1b]"), (envs[1], "search[Ada Balan]")]
-        for step in pool.step(actions):
-            step.result()
+
+        async def turn():
+            envs = [await pool.take("train") for _ in range(2)]
+            for seed, env in enumerate(envs):
+                await pool.reset(env, seed, {})
+            actions = ("search[Ada\0\x1b]", "search[Ada Balan]")
+            await asyncio.gather(*map(pool.step, envs, actions))
+
+        run_to_end(turn())
         assert served.requests == [["Ada Balan"]]
-        pool.close()
+        run_to_end(pool.close())

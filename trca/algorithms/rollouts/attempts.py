@@ -8,20 +8,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Sequence
-from concurrent.futures import Future
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, Final
 
-from trca.algorithms.rollouts.batch import GroupRequest, RolloutBatch
+from trca.algorithms.rollouts.batch import GroupRequest, RolloutBatch, derive_seed
 from trca.algorithms.rollouts.env_runner import TextEnvRunner
-from trca.algorithms.rollouts.seeding import derive_seed
 from trca.common.short_line import short_line
 from trca.common.thoughts import answer_start
+from trca.common.threads import run_to_end
 from trca.envs.responses import RESPONSE_FORMATS, PromptWriter
-from trca.policies.engines.engine import Completion, Request, SamplingParams
+from trca.policies.engines.engine import Request, SamplingParams
 from trca.policies.prompts import Prompter
 from trca.records import Rollout
 from trca.records.failures import Failure, Incident
@@ -120,44 +120,34 @@ class AttemptsRunner(TextEnvRunner):
         A reflection that fails is asked for once more. After a second failure the rollout of the
         task is missing.
         """
-        start = time.perf_counter()
-        for action in ("retried", "dropped"):
-            futures = [(group, self._ask(group, lost, reflections, sampling)) for group in groups]
-            self.loop.engine.flush()
-            groups = []
-            for group, future in futures:
-                try:
-                    completion = future.result(self.config.settings.generation_timeout_s)
-                    text = self.loop.tokenizer.decode(completion.ids, skip_special_tokens=True)
-                    written = text[answer_start(text, self.loop.prompter.thought) :]
-                    reflections[group.group].append(" ".join(written.split()))
-                except Exception as error:
-                    groups.append(group)
-                    reason = short_line(f"{type(error).__name__}: {error}", 400)
-                    which = f"0 of group {group.group}, its reflection"
-                    batch.incidents.append(
-                        Incident(time.time(), "rollout", which, group.task_id, reason, action)
-                    )
-                    if action == "dropped":
-                        batch.failures.append(Failure(group.group, group.task_id, 1, reason))
-        batch.seconds["generation"] += time.perf_counter() - start
 
-    def _ask(
-        self,
-        group: GroupRequest,
-        lost: dict[int, Rollout],
-        reflections: dict[int, list[str]],
-        sampling: SamplingParams,
-    ) -> Future[Completion]:
-        number = group.group
-        seed = derive_seed(*group.key, number, "reflection")
-        try:
-            ids = self._prompt(lost[number], reflections[number])
-            return self.loop.engine.submit(Request(ids, seed), sampling)
-        except Exception as error:  # such as a prompt that is too long
-            failed: Future[Completion] = Future()
-            failed.set_exception(error)
-            return failed
+        async def reflect(group: GroupRequest) -> Exception | None:
+            try:
+                prompt_ids = self._prompt(lost[group.group], reflections[group.group])
+                seed = derive_seed(*group.key, group.group, "reflection")
+                completion = await self.loop.guard.generate(Request(prompt_ids, seed), sampling)
+            except Exception as error:  # also a prompt that is too long
+                return error
+            text = self.loop.tokenizer.decode(completion.ids, skip_special_tokens=True)
+            written = text[answer_start(text, self.loop.prompter.thought) :]
+            reflections[group.group].append(" ".join(written.split()))
+            return None
+
+        async def reflect_all() -> list[Exception | None]:
+            return await asyncio.gather(*map(reflect, groups))
+
+        for action in ("retried", "dropped"):
+            errors = run_to_end(reflect_all())
+            failed = [(g, e) for g, e in zip(groups, errors, strict=True) if e is not None]
+            groups = [group for group, _ in failed]
+            for group, error in failed:
+                reason = short_line(f"{type(error).__name__}: {error}", 400)
+                which = f"0 of group {group.group}, its reflection"
+                batch.incidents.append(
+                    Incident(time.time(), "rollout", which, group.task_id, reason, action)
+                )
+                if action == "dropped":
+                    batch.failures.append(Failure(group.group, group.task_id, 1, reason))
 
     @cached_property
     def _prompter(self) -> Prompter:

@@ -1,16 +1,23 @@
-"""The types of rollout sampling: groups to sample, time limits, and batches of sampled rollouts."""
+"""The types of rollout sampling: groups, seeds, teachers, time limits and batches of rollouts."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
-from typing import Any, Final
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from trca.algorithms.settings.types import OnMissingRollout
 from trca.records import Rollout
 from trca.records.failures import Failure, Incident
 from trca.records.packing import pack, unpack
+
+if TYPE_CHECKING:
+    from trca.algorithms.rollouts.recording import View
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +56,46 @@ class GroupRequest:
         return {"task": self.task_id, **curriculum}
 
 
+def derive_seed(*key: int | str) -> int:
+    """A seed below 2**63 for a key, such as (run seed, iteration, group, rollout, turn).
+
+    The seed is a pure function of the key, independent of the process that samples. Any change of
+    the key gives an unrelated seed.
+    """
+    digest = blake2b("\x1f".join(map(repr, key)).encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little") >> 1
+
+
+class Teacher(Protocol):
+    """Gives responses that are played or learned in place of the policy's responses."""
+
+    @property
+    def acts(self) -> bool:
+        """Whether the response is played.
+
+        Otherwise the policy acts, and the response is the label of the step.
+        """
+        ...
+
+    def action(self, view: View) -> str | None:
+        """The action that the response of a step must contain; None if any response is right.
+
+        Args:
+            view: The agent's view before the step.
+        """
+        ...
+
+    def response(self, request: GroupRequest, view: View, subgoal: str) -> str:
+        """The response of a step.
+
+        Args:
+            request: The group of the episode.
+            view: The agent's view before the step.
+            subgoal: The agent's subgoal; empty without plans.
+        """
+        ...
+
+
 @dataclass(frozen=True)
 class Limits:
     """Time limits of rollouts, and the policy for incomplete groups.
@@ -73,6 +120,38 @@ class Limits:
 
 NO_LIMITS: Final = Limits()
 """No time limits."""
+
+
+class Clock:
+    """Wall-clock seconds of ``generation``, and of ``environment`` while nothing generates."""
+
+    def __init__(self) -> None:
+        self._seconds = {"generation": 0.0, "environment": 0.0}
+        self._running = Counter[str]()
+        self._since = 0.0
+
+    @contextmanager
+    def during(self, activity: str) -> Iterator[None]:
+        """Counts the time of a block, which may overlap with others."""
+        self._change(activity, 1)
+        try:
+            yield
+        finally:
+            self._change(activity, -1)
+
+    def take(self) -> dict[str, float]:
+        """Returns the seconds by activity since the last call."""
+        taken = dict(self._seconds)
+        self._seconds = dict.fromkeys(taken, 0.0)
+        return taken
+
+    def _change(self, activity: str, count: int) -> None:
+        now = time.perf_counter()
+        counted = next((each for each in self._seconds if self._running[each]), None)
+        if counted is not None:
+            self._seconds[counted] += now - self._since
+        self._since = now
+        self._running[activity] += count
 
 
 @dataclass

@@ -25,7 +25,7 @@ from trca.algorithms.rollouts.recording import Turn, View
 if TYPE_CHECKING:
     from ray.rllib.env.env_runner import EnvRunner
 
-    from trca.algorithms.rollouts.episode import Episode
+    from trca.algorithms.rollouts.play import Episode
 
 _OF_RUNNERS: Final = (
     "on_environment_created",
@@ -53,7 +53,6 @@ class RunnerCallbacks:
         self._runner: Any = runner
         self._calls = calls
         self._copies: dict[Episode, Any] = {}
-        self._acting: dict[Episode, str] = {}  # the agent with the turn
         self._error: Exception | None = None
 
     @classmethod
@@ -83,11 +82,10 @@ class RunnerCallbacks:
 
     def created(self, episode: Episode) -> None:
         """Calls ``on_episode_created``, before the environment is reset."""
-        request, module_of = episode.request, episode.interface.module_of
-        roles = self._runner.config.roles
+        request, config = episode.request, self._runner.config
         made: Any = SingleAgentEpisode()
-        if roles:
-            modules = {role: module_of(role, request) for role in roles}
+        if config.roles:
+            modules = {role: config.module_of(role, request) for role in config.roles}
             made = MultiAgentEpisode(agent_module_ids=modules)
         names = {"task_id": request.task_id, "split": request.split, "group": request.group}
         made.custom_data.update(names, index=episode.index)
@@ -97,7 +95,7 @@ class RunnerCallbacks:
     def started(self, episode: Episode) -> None:
         """Calls ``on_episode_start``, after the reset."""
         made, view = self._copies[episode], episode.recorder.view
-        agent = self._acting[episode] = view.rollout.agent_id
+        agent = view.rollout.agent_id
         if isinstance(made, MultiAgentEpisode):
             made.add_env_reset(observations={agent: view.observation}, infos={agent: view.info})
         else:
@@ -105,16 +103,16 @@ class RunnerCallbacks:
             made.add_env_reset(view.observation, dict(view.info))
         self._call_with(episode, "on_episode_start")
 
-    def stepped(self, episode: Episode, turn: Turn, views: Sequence[View]) -> None:
+    def stepped(self, episode: Episode, agent: str, turn: Turn, views: Sequence[View]) -> None:
         """Calls ``on_episode_step``, and ``on_episode_end`` after the last step.
 
         Args:
             episode: The episode.
+            agent: The agent that acted.
             turn: The response of the agent with the turn.
             views: The views of the agents whose steps the response completes.
         """
-        made, agent, after = self._copies[episode], self._acting[episode], episode.recorder.view
-        self._acting[episode] = after.rollout.agent_id
+        made, after = self._copies[episode], episode.recorder.view
         truncated = episode.done and after.rollout.truncated
         terminated = episode.done and not truncated
         outputs = {
@@ -162,14 +160,12 @@ class RunnerCallbacks:
         samples = [self._copies[e] for e in done if id(e.recorder.rollouts[0]) in kept]
         self._call("on_sample_end", samples=samples)
         self._copies.clear()
-        self._acting.clear()
         error, self._error = self._error, None
         if error is not None:
             raise error
 
     def _call_with(self, episode: Episode, name: str, **kwargs: Any) -> None:
         """Calls the callbacks of an episode."""
-        assert episode.env is not None
         self._call(
             name,
             episode=self._copies[episode],

@@ -7,18 +7,18 @@ which takes the steps of a turn in order as one call: a hand-over costs as much 
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import math
-import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final, SupportsFloat
 
 import gymnasium
 
-from trca.common.threads import Call, StuckError, Task, Threads, stuck, wait
+from trca.algorithms.rollouts.batch import Clock
+from trca.common.threads import Call, Threads
 from trca.envs.annotate import NO_OPERATORS, Operators, RubricAnnotation
 from trca.envs.isolated import IsolatedEnv
 from trca.envs.teams.env import TeamEnv
@@ -36,7 +36,6 @@ Transition = tuple[str, SupportsFloat, bool, bool, dict[str, Any]]
 """What ``step`` returns: observation, reward, terminated, truncated, info."""
 
 
-@dataclass
 class PooledEnv:
     """An environment of the pool.
 
@@ -49,32 +48,48 @@ class PooledEnv:
         prefetches: Whether its class can look up the needs of several steps together.
         operators: Ids of the rubric operators that judge each agent, in library order.
         name: Its id, or its class.
-        stuck: Whether a call never returned.
+        busy: Whether a call runs; always after a call that never returned.
+        seconds: Seconds of its calls.
+        unjudged: The part of these seconds below the rubric; all of them without a rubric.
     """
 
-    env: gymnasium.Env[str, str]
-    kind: str
-    max_steps: int
-    idle_actions: frozenset[str]
-    waits: bool
-    prefetches: bool
-    operators: Mapping[str, tuple[str, ...]]
-    name: str
-    _stopwatch: _Stopwatch | None
-    stuck: bool = False
+    def __init__(self, env: gymnasium.Env[str, str], kind: str) -> None:
+        inner = env.unwrapped
+        self.env, self.kind = env, kind
+        self.max_steps: int = env.get_wrapper_attr("max_steps")
+        self.idle_actions: frozenset[str] = getattr(inner, "idle_actions", frozenset())
+        self.waits: bool = getattr(inner, "waits", False)
+        own_classes = (each for each in type(inner).__mro__ if each is not TextEnv)
+        self.prefetches = any("prefetch" in vars(each) for each in own_classes)
+        self.operators: Mapping[str, tuple[str, ...]] = {
+            agent: tuple(each.ids) for agent, each in operators_of(env).items()
+        }
+        self.name = env.spec.id if env.spec else type(inner).__name__
+        self.busy = False
+        self.seconds = self.unjudged = 0.0
+        self._judges = find_annotation(env)
+        if self._judges is not None:
+            self._judges.env = _Stopwatch(self._judges.env, self)
 
-    def shares(self, seconds: float) -> tuple[float, float]:
-        """Splits the seconds of the last call into those of the environment and of judging."""
-        if self._stopwatch is None:
-            return seconds, 0.0
-        unjudged, self._stopwatch.seconds = self._stopwatch.seconds, 0.0
-        return unjudged, seconds - unjudged
+    def call(self, method: Callable[..., Any], *args: Any) -> Any:
+        """Calls a method of the environment, and counts the seconds."""
+        self.busy, start = True, time.perf_counter()
+        try:
+            return method(*args)
+        finally:
+            seconds = time.perf_counter() - start
+            self.seconds += seconds
+            self.unjudged += seconds if self._judges is None else 0.0
+            self.busy = False
 
 
 class EnvPool:
     """Environments by split and arguments.
 
     An environment is reused: making it costs more than a reset.
+
+    Attributes:
+        clock: Counts the wall-clock seconds of calls as ``environment``.
     """
 
     def __init__(
@@ -87,16 +102,18 @@ class EnvPool:
                 there is one, has changes of the environment's arguments.
             timeout_s: Longest time of a step or a reset, in seconds.
         """
+        self.clock = Clock()
         self._make_env = make_env
         self._timeout_s = timeout_s
-        self._idle: dict[str, list[PooledEnv]] = {}
+        self._made: list[PooledEnv] = []
+        self._idle: list[PooledEnv] = []
+        self._broken: list[PooledEnv] = []
         self._one = Threads(1, "trca-env")
         self._many = Threads(_MOST_THREADS, "trca-env")
-        self._running: dict[int, tuple[PooledEnv, str, Task]] = {}
-        self._lock = threading.Lock()
-        self._waited = self._unjudged = self._judging = 0.0
+        self._turn = _Together(self._step_all)
+        self._prefetch = _Together(self._prefetch_all)
 
-    def take(
+    async def take(
         self, split: str, changes: Mapping[str, Any] | None = None, *, fresh: bool = False
     ) -> PooledEnv:
         """Takes an environment of a split, and makes it if necessary, without a time limit.
@@ -107,183 +124,150 @@ class EnvPool:
             fresh: Whether to make a new environment although another is idle.
         """
         kind = f"{split} {changes}" if changes else split
-        idle = self._idle.setdefault(kind, [])
-        if idle and not fresh:
-            return idle.pop()
+        env = next((each for each in self._idle if each.kind == kind and not fresh), None)
+        if env is not None:
+            self._idle.remove(env)
+            return env
         arguments = (split, changes) if changes else (split,)
-        made: PooledEnv = self._one.submit(self._make, kind, *arguments).result()
-        return made
+        [call] = await self._one.run(
+            [(lambda: PooledEnv(self._make_env(*arguments), kind),)], lambda _: "make_env()"
+        )
+        self._made.append(call.result())
+        return self._made[-1]
 
     def give_back(self, env: PooledEnv, *, broken: bool = False) -> None:
         """Takes an environment back.
 
         Args:
             env: The environment.
-            broken: Whether an error left it in an unknown state. A broken environment is closed
-                unless it is stuck. The child process of an `IsolatedEnv` is killed.
+            broken: Whether an error left it in an unknown state. `close_broken` closes it, unless
+                a call never returned. The child process of an `IsolatedEnv` is killed.
         """
-        if broken:
-            played = env.env.unwrapped
-            if isinstance(played, TeamEnv):
-                played = played.inner.unwrapped
-            if isinstance(played, IsolatedEnv):
-                played.kill()
-            elif not env.stuck:
-                self._close(env)
-        else:
-            self._idle.setdefault(env.kind, []).append(env)
+        if not broken:
+            self._idle.append(env)
+            return
+        self._made.remove(env)
+        played = env.env.unwrapped
+        if isinstance(played, TeamEnv):
+            played = played.inner.unwrapped
+        if isinstance(played, IsolatedEnv):
+            played.kill()
+        elif not env.busy:
+            self._broken.append(env)
 
-    def reset(self, env: PooledEnv, seed: int, options: dict[str, Any]) -> Callable[[], Start]:
+    async def reset(self, env: PooledEnv, seed: int, options: dict[str, Any]) -> Start:
         """Starts an episode; see `gymnasium.Env.reset`.
 
-        Returns:
-            A function that waits for the result of ``reset``. An environment that does not wait on
-                a network is reset on return.
+        Raises:
+            StuckError: If the reset exceeds the time limit.
+        """
+        threads = self._many if env.waits else self._one
+
+        def reset() -> Start:
+            return env.env.reset(seed=seed, options=options)
+
+        result: Start = await self._call(threads, env, f"reset(options={options})", reset)
+        return result
+
+    async def step(self, env: PooledEnv, action: str) -> Transition:
+        """Takes a step in an environment; see `gymnasium.Env.step`.
 
         Raises:
-            StuckError: If the reset exceeds the time limit, here or in the returned function.
+            StuckError: If the step exceeds the time limit.
         """
-        task = (self._many if env.waits else self._one).submit(self._reset, env, seed, options)
+        if env.waits:
+            if env.prefetches:
+                await self._prefetch.join((env, action))
+            words = f"step({action!r})"
+            result: Transition = await self._call(self._many, env, words, env.env.step, action)
+        else:
+            with self.clock.during("environment"):
+                call = await self._turn.join((env, action))
+            result = call.result()
+        return result
 
-        def started() -> Start:
-            start = time.perf_counter()
-            self._wait(task, env, f"reset(options={options})")
-            self.count(time.perf_counter() - start)
-            result: Start = task.result()
-            return result
+    async def close_broken(self) -> None:
+        """Closes the broken environments."""
+        broken, self._broken = self._broken, []
+        for env in broken:
+            with suppress(Exception):
+                await self._call(self._one, env, "close()", env.env.close)
 
-        if not env.waits:
-            started()
-        return started
-
-    def step(self, actions: Sequence[tuple[PooledEnv, str]]) -> list[Task]:
-        """Takes one step in each environment.
-
-        Args:
-            actions: Environments, each once, with their actions.
-
-        Returns:
-            The result or error of each step, in the order of the actions. Environments that do not
-            wait on a network have taken their steps on return.
-        """
-        start = time.perf_counter()
-        steps = self._step_side_by_side([pair for pair in actions if pair[0].waits])
-        steps |= self._step_in_turn([pair for pair in actions if not pair[0].waits])
-        self.count(time.perf_counter() - start)
-        return [steps[id(env)] for env, _ in actions]
-
-    def give_up_stuck(self) -> None:
-        """Logs slow steps; ends the steps that take too long with a `StuckError`."""
-        for env, action, task in self._running.values():
-            task.warn_if_slow(SLOW_S, partial(_step_words, env, action))
-            if task.overdue(self._timeout_s):
-                task.give_up(stuck(task, self._timeout_s, _step_words(env, action)))
-                env.stuck = True
-
-    def count(self, seconds: float) -> None:
-        """Adds wall-clock seconds of the caller's wait for environments."""
-        self._waited += seconds
-
-    def take_seconds(self) -> dict[str, float]:
-        """Returns the counted seconds in ``environment`` and ``judging`` since the last call.
-
-        The stopwatch below the rubric of each environment gives the ratio of the two.
-        """
-        with self._lock:
-            total = self._unjudged + self._judging
-            judging = self._waited * self._judging / total if total else 0.0
-            seconds = {"environment": self._waited - judging, "judging": judging}
-            self._waited = self._unjudged = self._judging = 0.0
-        return seconds
-
-    def close(self) -> None:
-        """Closes the idle environments."""
-        for environments in self._idle.values():
-            for env in environments:
-                self._close(env)
+    async def close(self) -> None:
+        """Closes all environments."""
+        self._broken += self._idle
         self._idle.clear()
+        await self.close_broken()
         self._one.close()
         self._many.close()
 
-    def _step_in_turn(self, actions: Sequence[tuple[PooledEnv, str]]) -> dict[int, Task]:
-        """Takes steps in sequence."""
-        if not actions:
-            return {}
-        prefetches = _prefetches(actions)
-        calls: list[Call] = [(_prefetch, (prefetches,))] if prefetches else []
+    def take_seconds(self) -> dict[str, float]:
+        """Returns the seconds of all activities since the last call.
+
+        Those of environments are split into ``environment`` and ``judging``, in the ratio of the
+        seconds below and above the rubric.
+        """
+        seconds = self.clock.take()
+        total = sum(env.seconds for env in self._made)
+        unjudged = sum(env.unjudged for env in self._made)
+        for env in self._made:
+            env.seconds = env.unjudged = 0.0
+        judging = seconds["environment"] * (1.0 - unjudged / total) if total else 0.0
+        return seconds | {"environment": seconds["environment"] - judging, "judging": judging}
+
+    async def _call(
+        self, threads: Threads, env: PooledEnv, words: str, method: Callable[..., Any], *args: Any
+    ) -> Any:
+        """Calls a method of an environment in a thread."""
+        with self.clock.during("environment"):
+            [call] = await threads.run(
+                [(env.call, method, *args)], lambda _: _words(env, words), self._timeout_s, SLOW_S
+            )
+        return call.result()
+
+    async def _step_all(self, steps: Sequence[tuple[PooledEnv, str]]) -> list[Call]:
+        """Takes the steps of a turn one after the other, in the shared thread."""
+        lookups = _lookups(steps)
+        calls: list[tuple[Any, ...]] = [(_prefetch, lookups)] if lookups else []
         first = len(calls)
-        calls += [(self._step, action) for action in actions]
-        tasks = self._one.submit_in_turn(calls)
+        calls += [(env.call, env.env.step, action) for env, action in steps]
 
-        def words(call: int) -> str:
-            if call < first:
-                return _words(actions[0][0], "prefetch()")
-            return _step_words(*actions[call - first])
+        def words(number: int) -> str:
+            if number < first:
+                return _words(steps[0][0], "prefetch()")
+            env, action = steps[number - first]
+            return _words(env, f"step({action!r})")
 
-        wait(tasks, self._timeout_s, words, SLOW_S)
-        steps = {}
-        for (env, _), task in zip(actions, tasks[first:], strict=True):
-            env.stuck = isinstance(task.exception(), StuckError)
-            steps[id(env)] = task
-        return steps
+        return (await self._one.run(calls, words, self._timeout_s, SLOW_S))[first:]
 
-    def _step_side_by_side(self, actions: Sequence[tuple[PooledEnv, str]]) -> dict[int, Task]:
-        """Starts each step in a thread."""
-        prefetches = _prefetches(actions)
-        prefetched = self._many.submit(_prefetch, prefetches) if prefetches else None
-        steps = {}
-        for env, action in actions:
-            task = steps[id(env)] = self._many.submit(self._step, env, action, prefetched)
-            self._running[id(env)] = env, action, task
-        return steps
+    async def _prefetch_all(self, steps: Sequence[tuple[PooledEnv, str]]) -> list[None]:
+        """Looks up the needs of the steps of a turn."""
+        calls = [(_prefetch, _lookups(steps))]
+        words = _words(steps[0][0], "prefetch()")
+        await self._many.run(calls, lambda _: words, self._timeout_s, SLOW_S)
+        return [None] * len(steps)
 
-    def _close(self, env: PooledEnv) -> None:
-        self._wait(self._one.submit(env.env.close), env, "close()")
 
-    def _wait(self, call: Task, env: PooledEnv, call_words: str) -> None:
-        wait([call], self._timeout_s, lambda _: _words(env, call_words), SLOW_S)
-        env.stuck = env.stuck or isinstance(call.exception(), StuckError)
+class _Together:
+    """Does at once what coroutines ask for in the same pass of the event loop."""
 
-    def _reset(self, env: PooledEnv, seed: int, options: dict[str, Any]) -> Start:
-        start = time.perf_counter()
-        try:
-            return env.env.reset(seed=seed, options=options)
-        finally:
-            self._note(env, time.perf_counter() - start)
+    def __init__(self, do_all: Callable[[list[Any]], Awaitable[Sequence[Any]]]) -> None:
+        self._do_all = do_all
+        self._items: list[Any] = []
+        self._task: asyncio.Task[Sequence[Any]] | None = None
 
-    def _step(self, env: PooledEnv, action: str, prefetched: Task | None = None) -> Transition:
-        if prefetched is not None:
-            prefetched.exception()  # waits for the prefetch
-        start = time.perf_counter()
-        try:
-            return env.env.step(action)
-        finally:
-            self._note(env, time.perf_counter() - start)
+    async def join(self, item: Any) -> Any:
+        """Adds an item to the next call of `do_all`; returns its part of the result."""
+        if self._task is None or self._task.done():  # done: cancelled before its start
+            self._items = []
+            self._task = asyncio.create_task(self._start(self._items))
+        number = len(self._items)
+        self._items.append(item)
+        return (await asyncio.shield(self._task))[number]
 
-    def _note(self, env: PooledEnv, seconds: float) -> None:
-        """Notes the seconds of a call of an environment."""
-        unjudged, judging = env.shares(seconds)
-        with self._lock:
-            self._unjudged += unjudged
-            self._judging += judging
-
-    def _make(self, kind: str, *arguments: Any) -> PooledEnv:
-        env = self._make_env(*arguments)
-        stopwatch, annotation = None, find_annotation(env)
-        if annotation is not None:
-            annotation.env = stopwatch = _Stopwatch(annotation.env)
-        mro = type(env.unwrapped).__mro__
-        return PooledEnv(
-            env=env,
-            kind=kind,
-            max_steps=env.get_wrapper_attr("max_steps"),
-            idle_actions=getattr(env.unwrapped, "idle_actions", frozenset()),
-            waits=getattr(env.unwrapped, "waits", False),
-            prefetches=any("prefetch" in vars(c) for c in mro if c is not TextEnv),
-            operators={agent: tuple(each.ids) for agent, each in operators_of(env).items()},
-            name=env.spec.id if env.spec else type(env.unwrapped).__name__,
-            _stopwatch=stopwatch,
-        )
+    async def _start(self, items: list[Any]) -> Sequence[Any]:
+        self._task = None
+        return await self._do_all(items)
 
 
 def find_annotation(env: gymnasium.Env[str, str]) -> RubricAnnotation | None:
@@ -305,20 +289,18 @@ def operators_of(env: gymnasium.Env[str, str]) -> Mapping[str, Operators]:
     return annotation.operators if annotation else {DEFAULT_AGENT: NO_OPERATORS}
 
 
-def _prefetches(
-    actions: Sequence[tuple[PooledEnv, str]],
-) -> list[tuple[type, list[tuple[Any, str]]]]:
+def _lookups(steps: Sequence[tuple[PooledEnv, str]]) -> dict[Any, list[tuple[Any, str]]]:
     """The classes that can prefetch, each with its environments and their actions."""
-    by_class: dict[type, list[tuple[Any, str]]] = {}
-    for env, action in actions:
+    by_class: dict[Any, list[tuple[Any, str]]] = {}
+    for env, action in steps:
         if env.prefetches:
-            unwrapped = env.env.unwrapped
-            by_class.setdefault(type(unwrapped), []).append((unwrapped, as_action(action)))
-    return list(by_class.items())
+            inner = env.env.unwrapped
+            by_class.setdefault(type(inner), []).append((inner, as_action(action)))
+    return by_class
 
 
-def _prefetch(prefetches: list[tuple[Any, list[tuple[Any, str]]]]) -> None:
-    for env_class, pairs in prefetches:
+def _prefetch(lookups: dict[Any, list[tuple[Any, str]]]) -> None:
+    for env_class, pairs in lookups.items():
         try:
             env_class.prefetch(pairs)
         except Exception:  # the steps repeat the lookup and raise its error
@@ -329,27 +311,23 @@ def _words(env: PooledEnv, call: str) -> str:
     return f"environment {env.name}: {call}"
 
 
-def _step_words(env: PooledEnv, action: str) -> str:
-    return _words(env, f"step({action!r})")
-
-
 class _Stopwatch(gymnasium.Wrapper[str, str, str, str]):
-    """Adds up the seconds of an environment's steps and resets."""
+    """Counts the seconds of an environment below its rubric."""
 
-    def __init__(self, env: gymnasium.Env[str, str]) -> None:
+    def __init__(self, env: gymnasium.Env[str, str], pooled: PooledEnv) -> None:
         super().__init__(env)
-        self.seconds = 0.0
+        self._pooled = pooled
 
     def reset(self, **kwargs: Any) -> tuple[str, dict[str, Any]]:
         start = time.perf_counter()
         try:
             return self.env.reset(**kwargs)
         finally:
-            self.seconds += time.perf_counter() - start
+            self._pooled.unjudged += time.perf_counter() - start
 
     def step(self, action: str) -> Transition:
         start = time.perf_counter()
         try:
             return self.env.step(action)
         finally:
-            self.seconds += time.perf_counter() - start
+            self._pooled.unjudged += time.perf_counter() - start

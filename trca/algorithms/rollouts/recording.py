@@ -1,4 +1,4 @@
-"""Records an episode of one agent: each response and its transition become a `Step`.
+"""Records an episode of an agent or a team: each response and its transition become a `Step`.
 
 A recorder has the rollouts of an episode and the view of the agent that acts next::
 
@@ -6,18 +6,19 @@ A recorder has the rollouts of an episode and the view of the agent that acts ne
     recorder.view           # the agent's rollout, observation and info, for the next prompt
     recorder.add(turn, transition)
 
-`trca.algorithms.rollouts.team_recording` has the recorder of a team.
+A step of a role of a team lasts until the role's next turn.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trca.algorithms.rollouts.env_pool import Transition
+from trca.envs.teams.env import RoleTransition
 from trca.envs.text_env import DEFAULT_AGENT
 from trca.policies.engines.engine import Completion
 from trca.policies.spans import Response
@@ -52,7 +53,7 @@ class Turn(NamedTuple):
         prompt_ids: int32 (P,), the prompt.
         completion: The sampled completion.
         response: The completion as a response with its action.
-        demonstration: The response of a teacher; blank without a teacher.
+        demonstration: The response of a teacher; empty without a teacher.
     """
 
     number: int
@@ -61,24 +62,6 @@ class Turn(NamedTuple):
     completion: Completion
     response: Response
     demonstration: str = ""
-
-
-class Recorder(Protocol):
-    """Records the episode of an agent or of a team."""
-
-    @property
-    def rollouts(self) -> Sequence[Rollout]:
-        """The rollouts, one per agent."""
-        ...
-
-    @property
-    def view(self) -> View:
-        """The view of the agent that acts next."""
-        ...
-
-    def add(self, turn: Turn, transition: Transition) -> Sequence[View]:
-        """Records a transition; returns the views of the agents whose steps it completes."""
-        ...
 
 
 class AgentRecorder:
@@ -99,18 +82,7 @@ class AgentRecorder:
         """Records a transition; returns the agent's new view."""
         observation, reward, terminated, truncated, info = transition
         rollout = self.view.rollout
-        step = make_step(
-            turn,
-            reward=float(reward),
-            parsed=info["parsed"],
-            accepted=info["accepted"],
-            context=info["context"],
-            next_context=info["next_context"],
-            facts=info.get("facts"),
-            rubric=info.get("rubric"),
-            milestone=info.get("milestone"),
-        )
-        rollout.steps.append(step)
+        rollout.steps.append(make_step(turn, float(reward), info))
         rollout.last_observation = observation
         if terminated or truncated:
             finish(self.rollouts, transition)
@@ -118,19 +90,71 @@ class AgentRecorder:
         return (self.view,)
 
 
-def make_step(
-    turn: Turn,
-    *,
-    reward: float,
-    parsed: bool,
-    accepted: bool,
-    context: Any,
-    next_context: Any,
-    facts: Any,
-    rubric: Mapping[str, Any] | None,
-    milestone: bool | None = None,
-) -> Step:
-    """Makes the step of a turn; the keyword arguments describe the transition as ``info`` does."""
+class TeamRecorder:
+    """Records the episode of a team.
+
+    Attributes:
+        view: The view of the role with the turn.
+    """
+
+    def __init__(
+        self,
+        observation: str,
+        info: Mapping[str, Any],
+        new_rollout: NewRollout,
+        roles: Iterable[str],
+        instruction: str,
+    ) -> None:
+        """Takes the result of ``reset``.
+
+        Args:
+            observation: Observation of the first role.
+            info: ``info`` of the first role.
+            new_rollout: Makes the empty rollout of a role.
+            roles: The roles in order.
+            instruction: The instruction, which some roles may not see.
+        """
+        self._by_role = {role: new_rollout(role, instruction) for role in roles}
+        self._open: dict[str, Turn] = {}
+        self.view = View(self._by_role[info["agent"]], observation, info)
+
+    @property
+    def rollouts(self) -> Sequence[Rollout]:
+        """The rollouts, one per role."""
+        return tuple(self._by_role.values())
+
+    def add(self, turn: Turn, transition: Transition) -> Sequence[View]:
+        """Records a transition; returns the views of the roles whose steps it completes."""
+        observation, _, terminated, truncated, info = transition
+        self._open[self.view.rollout.agent_id] = turn
+        views = [self._close(ended) for ended in info["closed"]]
+        if terminated or truncated:
+            finish(self._by_role.values(), transition)
+        self.view = View(self._by_role[info["agent"]], observation, info)
+        return views
+
+    def _close(self, ended: RoleTransition) -> View:
+        """Adds the step of an ended transition; returns the role's view after it."""
+        rollout, turn = self._by_role[ended.agent], self._open.pop(ended.agent)
+        rollout.steps.append(make_step(turn, ended.reward, ended._asdict()))
+        rollout.turns.append(turn.number)
+        rollout.last_observation = ended.observation
+        return View(rollout, ended.observation, ended.info)
+
+
+Recorder = AgentRecorder | TeamRecorder
+
+
+def make_step(turn: Turn, reward: float, transition: Mapping[str, Any]) -> Step:
+    """Makes the step of a turn.
+
+    Args:
+        turn: The response.
+        reward: The reward.
+        transition: ``context``, ``next_context``, ``parsed``, ``accepted``, and if available
+            ``facts``, ``rubric`` and ``milestone``, as in ``info``.
+    """
+    rubric = transition.get("rubric")
     return Step(
         prompt_ids=turn.prompt_ids,
         response_ids=turn.completion.ids,
@@ -139,18 +163,18 @@ def make_step(
         observation=turn.observation,
         response=turn.response.text,
         action=turn.response.action,
-        context=str(context),
-        next_context=str(next_context),
+        context=str(transition["context"]),
+        next_context=str(transition["next_context"]),
         reward=reward,
         judgments=rubric["judgments"] if rubric else _NO_JUDGMENTS,
-        parsed=bool(parsed),
-        accepted=bool(accepted),
+        parsed=bool(transition["parsed"]),
+        accepted=bool(transition["accepted"]),
         foundational=rubric["foundational"] if rubric else 0.0,
         breakthrough=rubric["breakthrough"] if rubric else 0.0,
-        facts=changed_facts(facts),
+        facts=changed_facts(transition.get("facts")),
         version=turn.completion.version,
         demonstration=turn.demonstration,
-        milestone=milestone,
+        milestone=transition.get("milestone"),
     )
 
 

@@ -71,7 +71,8 @@ def sample_groups(
 
 def _last_words(runners: EnvRunnerGroup, lost: Sequence[int]) -> str:
     """The last lines that lost runners of this machine wrote: the cause of a lost process."""
-    folder = runners.local_env_runner.config.run_folder
+    local: Any = runners.local_env_runner
+    folder = local.config.run_folder
     errors = {k: last_errors(Path(folder, "logs", f"env_runner_{k}.err")) for k in lost if folder}
     return "".join(f"\nlast lines of env runner {k}:\n{text}" for k, text in errors.items() if text)
 

@@ -1,6 +1,6 @@
 """The generation engine: token ids in; token ids, log-probabilities and a finish reason out.
 
-The rollout loop submits each ready prompt and continues a rollout after its completion::
+A request is submitted, and its completion is a future::
 
     future = engine.submit(Request(prompt_ids, seed), SamplingParams())
     engine.flush()
@@ -174,6 +174,11 @@ class Engine(ABC):
 
     def flush(self) -> None:  # noqa: B027
         """Runs the submitted batch; nothing to do for an engine that starts requests at once."""
+
+    @property
+    def in_batches(self) -> bool:
+        """Whether requests wait for `flush`; by default, whether the class overrides `flush`."""
+        return type(self).flush is not Engine.flush
 
     def sleep(self) -> None:  # noqa: B027
         """Ends a phase of sampling: the engine may free memory until the next call."""

@@ -28,6 +28,11 @@ class SeveralEngines(Engine):
         """Starts a completion of the request's policy."""
         return self.engines[request.module].submit(request, sampling)
 
+    @property
+    def in_batches(self) -> bool:
+        """Whether requests wait for `flush`."""
+        return any(engine.in_batches for engine in self.engines.values())
+
     def flush(self) -> None:
         """Runs the batch of each engine, in sequence."""
         for engine in self.engines.values():

@@ -1,0 +1,348 @@
+"""`Player`: plays an episode as one coroutine, from the reset to the recorded end.
+
+::
+
+    rollouts = await player.play(request, index, round_)
+
+All episodes of a round run in one event loop. While an episode waits for its completion or its
+environment, other episodes continue. Every response, action and seed is a function of the request,
+so the order in which episodes continue has no effect on the rollouts.
+
+`engine_guard` answers prompts, `env_pool` has the environments, `recording` makes the steps.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+from trca.algorithms.rollouts.batch import NO_LIMITS, GroupRequest, Limits, Teacher, derive_seed
+from trca.algorithms.rollouts.callbacks import RunnerCallbacks
+from trca.algorithms.rollouts.engine_guard import EngineGuard
+from trca.algorithms.rollouts.env_pool import EnvPool, PooledEnv, Transition
+from trca.algorithms.rollouts.recording import AgentRecorder, Recorder, TeamRecorder, Turn, View
+from trca.common.threads import StuckError
+from trca.envs.responses import ACTION_FORMAT, ResponseFormat
+from trca.envs.teams.env import TeamEnv
+from trca.policies.engines.engine import Completion, Engine, Request, SamplingParams
+from trca.policies.prompts import Conversation, Prompter
+from trca.policies.prompts.control_tokens import response_ids
+from trca.policies.spans import Response, read_response
+from trca.records import DEFAULT_MODULE, Rollout
+
+
+class GroupFailedError(Exception):
+    """An episode ends because another episode of its group failed; the cause is that error."""
+
+
+class Round:
+    """What the episodes of a round share.
+
+    Attributes:
+        sampling: Temperature and limits of the completions.
+        is_retry: Whether the episodes are second tries, which take new environments.
+        dropped: Errors of rollouts, by the group that is dropped for lack of them.
+        started: Set when every environment has started or failed.
+    """
+
+    def __init__(self, episodes: int, sampling: SamplingParams, is_retry: bool) -> None:
+        self.sampling, self.is_retry = sampling, is_retry
+        self.dropped: dict[int, Exception] = {}
+        self.started = asyncio.Event()
+        self._starting = episodes
+        self._failed: dict[int, Exception] = {}
+        self._locks: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    @asynccontextmanager
+    async def start_of(self, group: int) -> AsyncIterator[None]:
+        """Starts the environments of a group one at a time, until one fails."""
+        async with self._locks[group]:
+            if group in self._failed:
+                raise GroupFailedError from self._failed[group]
+            try:
+                yield
+            except Exception as error:
+                self._failed[group] = error
+                raise
+
+    @contextmanager
+    def counted_start(self) -> Iterator[None]:
+        """Counts an episode as started or failed at the end of a block."""
+        try:
+            yield
+        finally:
+            self._starting -= 1
+            if not self._starting:
+                self.started.set()
+
+
+@dataclass(eq=False)
+class Episode:
+    """An episode under way.
+
+    Attributes:
+        request: The group.
+        index: Number of the rollout within the group.
+        env: The environment.
+        recorder: The records, from the reset on.
+        turns: Number of actions so far.
+        done: Whether the episode has ended and is complete.
+        subgoals: The subgoal of each agent with a plan.
+        conversations: The conversation of each agent.
+    """
+
+    request: GroupRequest
+    index: int
+    env: PooledEnv
+    recorder: Recorder = field(init=False)
+    turns: int = 0
+    done: bool = False
+    subgoals: dict[str, str] = field(default_factory=dict)
+    conversations: dict[str, Conversation] = field(
+        default_factory=lambda: defaultdict(Conversation)
+    )
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Group and index, by which episodes are ordered."""
+        return self.request.group, self.index
+
+
+class Player:
+    """Plays episodes with one engine.
+
+    Attributes:
+        pool: The environments.
+        guard: The engine under its time limit.
+        prompter: Renders prompts.
+        tokenizer: Tokenizer of the engine's model.
+        response_format: Format of actions in responses.
+        limits: Time limits, and the policy for incomplete groups.
+    """
+
+    def __init__(
+        self,
+        make_env: Callable[..., gymnasium.Env[str, str]],
+        engine: Engine,
+        prompter: Prompter,
+        tokenizer: Any,
+        response_format: ResponseFormat = ACTION_FORMAT,
+        limits: Limits = NO_LIMITS,
+        open_engine: Callable[[], Engine] | None = None,
+        keep_final_prompts: bool = False,
+        module_of: Callable[[str, GroupRequest], str] = lambda agent, request: DEFAULT_MODULE,
+        teacher: Teacher | None = None,
+        callbacks: RunnerCallbacks | None = None,
+    ) -> None:
+        """Starts with an empty pool.
+
+        Args:
+            make_env: See `EnvPool`.
+            engine: The generation engine.
+            prompter: Renders prompts.
+            tokenizer: Tokenizer of the engine's model.
+            response_format: Format of actions in responses.
+            limits: Time limits, and the policy for incomplete groups.
+            open_engine: Opens an engine with the same weights in place of a failed engine; None
+                keeps the failed engine.
+            keep_final_prompts: Whether truncated training rollouts keep the prompt of their last
+                state, which a critic reads.
+            module_of: Returns the id of the policy that acts for an agent of a group.
+            teacher: Gives the responses of groups with a demonstration.
+            callbacks: RLlib's callbacks of the env runner.
+        """
+        self.pool = EnvPool(make_env, limits.env_step_timeout_s)
+        self.guard = EngineGuard(engine, limits.generation_timeout_s, open_engine, self.pool.clock)
+        self.prompter, self.tokenizer = prompter, tokenizer
+        self.response_format, self.limits = response_format, limits
+        self._keep_final_prompts, self._module_of = keep_final_prompts, module_of
+        self._teacher, self._callbacks = teacher, callbacks
+
+    async def play(self, request: GroupRequest, index: int, round_: Round) -> Sequence[Rollout]:
+        """Plays an episode to its end.
+
+        Args:
+            request: The group.
+            index: Number of the rollout within the group.
+            round_: The round of the episode.
+
+        Returns:
+            The rollouts, one per agent.
+
+        Raises:
+            StuckError: If the environment, the engine or the rollout exceeds its time limit.
+            GroupFailedError: If another episode of the group failed.
+            Exception: An error of the environment, the engine, the prompt or the teacher.
+        """
+        with round_.counted_start():
+            episode = await self._start(request, index, round_)
+        try:
+            await round_.started.wait()
+            with self.guard.playing():
+                async with asyncio.timeout(self.limits.rollout_timeout_s) as limit:
+                    while not episode.done:
+                        await self._take_turn(episode, round_)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            turns, limit_s = episode.turns, self.limits.rollout_timeout_s
+            late = f"the rollout has not ended in {limit_s:g} s, after {turns} steps"
+            raise StuckError(late) from None
+        finally:
+            self.pool.give_back(episode.env, broken=not episode.done)
+        return episode.recorder.rollouts
+
+    async def _take_turn(self, episode: Episode, round_: Round) -> None:
+        """Prompts the agent with the turn, and carries out the action of the response."""
+        request, view = episode.request, episode.recorder.view
+        if request.group in round_.dropped:
+            raise GroupFailedError from round_.dropped[request.group]
+        prompt_ids = self._prompt(episode, view)
+        demonstration, completion = self._demonstrated(episode, view)
+        if completion is None:
+            seed = derive_seed(*request.key, *episode.place, episode.turns)
+            prompt = Request(prompt_ids, seed, view.rollout.module_id)
+            completion = await self.guard.generate(prompt, round_.sampling)
+        response = self._read(completion.ids, view)
+        agent = view.rollout.agent_id
+        episode.conversations[agent].add(completion.ids)
+        if response.plan is not None:
+            episode.subgoals[agent] = response.plan.subgoal
+        transition = await self.pool.step(episode.env, response.action)
+        turn = Turn(
+            episode.turns, view.observation, prompt_ids, completion, response, demonstration
+        )
+        self._record(episode, turn, transition)
+
+    async def _start(self, request: GroupRequest, index: int, round_: Round) -> Episode:
+        """Takes an environment and resets it; a retry takes a new environment.
+
+        Environments that wait on a network are reset side by side.
+        """
+        async with round_.start_of(request.group):
+            changes, fresh = request.env_config, round_.is_retry
+            env = await self.pool.take(request.split, changes, fresh=fresh)
+            episode = Episode(request, index, env)
+            if not env.waits:
+                await self._reset(episode)
+        if env.waits:
+            await self._reset(episode)
+        return episode
+
+    async def _reset(self, episode: Episode) -> None:
+        """Resets the environment and starts the records."""
+        request, env = episode.request, episode.env
+        if self._callbacks is not None:
+            self._callbacks.created(episode)
+        try:
+            seed = derive_seed(*request.key, *episode.place, "reset") % 2**31
+            observation, info = await self.pool.reset(env, seed, request.options())
+
+            def new_rollout(agent: str, instruction: str) -> Rollout:
+                return Rollout(
+                    task_id=request.task_id,
+                    split=request.split,
+                    task_type=info["task_type"],
+                    group=request.group,
+                    index=episode.index,
+                    policy_version=self.guard.engine.version,
+                    agent_id=agent,
+                    module_id=self._module_of(agent, request),
+                    instruction=instruction,
+                    operators=env.operators[agent],
+                )
+
+            team = env.env.unwrapped
+            if isinstance(team, TeamEnv):
+                roles, instruction = env.operators, team.instruction
+                episode.recorder = TeamRecorder(observation, info, new_rollout, roles, instruction)
+            else:
+                episode.recorder = AgentRecorder(observation, info, new_rollout)
+        except BaseException:
+            self.pool.give_back(env, broken=True)
+            raise
+        if self._callbacks is not None:
+            self._callbacks.started(episode)
+
+    def _prompt(self, episode: Episode, view: View) -> NDArray[np.int32]:
+        """Renders the prompt of a view.
+
+        Raises:
+            ValueError: If the prompt does not fit into its limit.
+        """
+        info, steps, agent = view.info, view.rollout.steps, view.rollout.agent_id
+        complete, memory = self.response_format.whole_history, episode.request.memory
+        brief = info.get("brief") if self.prompter.template != "compact" else None
+        return self.prompter.encode(
+            instruction=brief or info["task"],
+            step=len(steps),
+            max_steps=episode.env.max_steps,
+            history=[(s.observation, s.response if complete else s.action) for s in steps],
+            observation=view.observation,
+            admissible=info["admissible_actions"],
+            idle=episode.env.idle_actions,
+            memory=info.get("memory") if memory is None else memory,
+            subgoal=episode.subgoals.get(agent, ""),
+            conversation=episode.conversations[agent],
+        )
+
+    def _demonstrated(self, episode: Episode, view: View) -> tuple[str, Completion | None]:
+        """Asks the teacher for its response to the last prompt.
+
+        Returns:
+            The response, empty without a teacher; and a completion with the response if the
+            teacher acts.
+
+        Raises:
+            ValueError: If the teacher's action cannot be read in its response.
+        """
+        if episode.request.demonstration is None:
+            return "", None
+        teacher = self._teacher
+        assert teacher is not None
+        subgoal = episode.subgoals.get(view.rollout.agent_id, "")
+        demonstration = teacher.response(episode.request, view, subgoal)
+        ids = np.array(response_ids(self.tokenizer, demonstration), dtype=np.int32)
+        action = teacher.action(view)
+        if action is not None and self._read(ids, view).action != action.strip():
+            raise ValueError(
+                f"the response format reads no action {action[:60]!r} in the demonstrated response"
+                f" {demonstration[:200]!r}: set another response_format, or turn off native"
+                " thoughts (chat_template_kwargs.enable_thinking: false)"
+            )
+        if not teacher.acts:
+            return demonstration, None
+        unsampled = np.full(len(ids), np.nan, dtype=np.float32)
+        return demonstration, Completion(ids, unsampled, "stop", view.rollout.policy_version)
+
+    def _read(self, ids: NDArray[np.int32], view: View) -> Response:
+        """Reads a response to the prompt of a view."""
+        thought, admissible = self.prompter.thought, view.info["admissible_actions"]
+        return read_response(ids, self.tokenizer, self.response_format, thought, admissible)
+
+    def _record(self, episode: Episode, turn: Turn, transition: Transition) -> None:
+        """Records a transition.
+
+        Raises:
+            ValueError: If the final prompt of a truncated training rollout does not fit into its
+                limit. The episode then is not done: its critic would lack a value.
+        """
+        agent = episode.recorder.view.rollout.agent_id
+        views = episode.recorder.add(turn, transition)
+        episode.turns += 1
+        ended = bool(transition[2] or transition[3])
+        if ended and self._keep_final_prompts and episode.request.progress is not None:
+            for view in views:
+                if view.rollout.truncated:
+                    view.rollout.final_prompt_ids = self._prompt(episode, view)
+        episode.done = ended
+        if self._callbacks is not None:
+            self._callbacks.stepped(episode, agent, turn, views)
