@@ -77,7 +77,7 @@ def evaluate(
         Path | None, typer.Option(help="Folder for the report. [default: the run, or outputs]")
     ] = None,
     transcripts: Annotated[
-        bool, typer.Option("--transcripts", help="Keep every rollout too, as JSON lines.")
+        bool, typer.Option("--transcripts", help="Keep every rollout too, for trca inspect.")
     ] = False,
     agent: Annotated[
         str | None,
@@ -218,7 +218,7 @@ def evaluate(
         if finished:
             report.write(path, record, **about, **({"set": changed} if changed else {}))
             if transcripts:
-                _write_transcripts(path.with_name(f"{path.name}.jsonl"), played)
+                _write_transcripts(path.with_name(f"{path.name}.parquet"), played)
     except Exception as error:
         fail(f"{words(error)}.{log_words(log)}")
     console.print(report.table(), soft_wrap=False)
@@ -232,7 +232,7 @@ def evaluate(
         console.print(f"Endpoint: {played.usage.words(prices)}", markup=False)
     if not finished:
         fail(f"no episode was finished, nothing is written.{log_words(log)}")
-    kinds = "md,json,jsonl" if transcripts else "md,json"
+    kinds = "md,json,parquet" if transcripts else "md,json"
     console.print(f"Written to {path.parent}:\n  {path.name}.{{{kinds}}}", markup=False)
 
 
@@ -347,12 +347,13 @@ def _chats(name: str | None) -> bool:
 
 def _write_transcripts(path: Path, played: _Played) -> None:
     """Writes the rollouts of all seeds, seed by seed."""
-    from trca.runs.rollout_files import write_rollouts
+    from trca.records import write_rollouts
 
     evaluations = played.evaluations.values()
+    rollouts = [rollout for each in evaluations for rollout in each.rollouts]
     write_rollouts(
         path,
-        [rollout for each in evaluations for rollout in each.rollouts],
-        played.tokenizer.decode,
+        rollouts,
+        [played.tokenizer.decode(step.prompt_ids) for each in rollouts for step in each.steps],
         failures=[failure for each in evaluations for failure in each.failures],
     )
