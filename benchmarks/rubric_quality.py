@@ -4,7 +4,7 @@
     python benchmarks/rubric_quality.py alfworld --set games=official --set split=valid_seen
     python benchmarks/rubric_quality.py webshop --tasks 200
     python benchmarks/rubric_quality.py searchqa --tasks 200
-    python benchmarks/rubric_quality.py --recorded RUN/rollouts/iteration_000120/train.jsonl
+    python benchmarks/rubric_quality.py --recorded RUN/rollouts/iteration_000120/train.parquet
 
 Agents: the oracle (sees the full state), the demonstrator (sees an agent's observations), a weak
 agent (the demonstrator's action with probability 0.4, otherwise a random action), a random agent
@@ -20,15 +20,16 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import time
 from collections import defaultdict
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from trca.envs import make
+from trca.records import read_rollouts
 from trca.rubric import CATEGORIES, RubricLibrary
 from trca.tune_configs.files import assignments
 
@@ -97,16 +98,13 @@ def play(env: Any, task: str, agent: str, rng: np.random.Generator) -> Rollout:
 
 
 def read_recorded(path: str) -> list[Rollout]:
-    """Reads the rollouts of a run's JSON lines: task type, success and judgments."""
+    """Reads a file of rollouts of a run: task type, success and judgments."""
     rollouts = []
-    with open(path, encoding="utf-8") as lines:
-        for line in lines:
-            data = json.loads(line)
-            if "missing" in data:
-                continue
-            rollout = Rollout(data["task_id"], data["task_type"], won=data["won"])
-            rollout.judgments = [tuple(step["judgments"]) for step in data["steps"]]
-            rollouts += [rollout] if rollout.judgments else []
+    for recorded in read_rollouts(Path(path)):
+        if recorded.steps:
+            rollout = Rollout(recorded.task_id, recorded.task_type, won=recorded.won)
+            rollout.judgments = [tuple(step.judgments.tolist()) for step in recorded.steps]
+            rollouts.append(rollout)
     return rollouts
 
 
@@ -255,7 +253,7 @@ def main() -> int:
     parser.add_argument("environment", nargs="?", choices=NONSENSE, default="alfworld")
     parser.add_argument("--tasks", type=int, default=60)
     parser.add_argument("--set", metavar="KEY=VALUE", action="append", default=[])
-    parser.add_argument("--recorded", metavar="JSONL")
+    parser.add_argument("--recorded", metavar="FILE")
     options = parser.parse_args()
     arguments = {"split": "train", **assignments(options.set)}
     env: Any = make(options.environment, **arguments)

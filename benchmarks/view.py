@@ -14,6 +14,7 @@ import argparse
 import json
 import shutil
 import time
+from dataclasses import replace
 from itertools import cycle
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,7 +25,9 @@ from measuring import resident_mib, timed
 
 from trca.cli.view.runs import RecordedRun
 from trca.cli.view.server import HOST, PAGE, create_app, listen
+from trca.records import read_rollouts, write_rollouts
 from trca.runs.folder import RunFolder
+from trca.runs.rollout_files import iteration_files, rollout_file
 
 
 def enlarge(source: Path, target: Path, rollouts: int, size: int = 8) -> Path:
@@ -32,19 +35,19 @@ def enlarge(source: Path, target: Path, rollouts: int, size: int = 8) -> Path:
     target.mkdir()
     for name in ("config.yaml", "metrics.jsonl"):
         shutil.copy(source / name, target / name)
-    folder = target / "rollouts" / "iteration_000001"
-    folder.mkdir(parents=True)
-    lines = [
-        line
-        for path in sorted((source / "rollouts").glob("*/train.jsonl"))
-        for line in path.read_text().splitlines()
-        if not line.startswith('{"missing"')
+    played = [
+        rollout
+        for file in iteration_files(RunFolder(source), "train").values()
+        for rollout in read_rollouts(file)
     ]
-    with (folder / "train.jsonl").open("w") as file:
-        for number, line in zip(range(rollouts), cycle(lines), strict=False):
-            record = json.loads(line) | {"group": number // size, "index": number % size}
-            file.write(json.dumps(record) + "\n")
-    return folder / "train.jsonl"
+    copies = [
+        replace(rollout, group=number // size, index=number % size)
+        for number, rollout in zip(range(rollouts), cycle(played), strict=False)
+    ]
+    path = rollout_file(RunFolder(target), "train", 1)
+    texts = [step.observation for rollout in copies for step in rollout.steps]
+    write_rollouts(path, copies, texts)
+    return path
 
 
 def main() -> None:

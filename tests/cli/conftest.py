@@ -12,8 +12,9 @@ from tests.cli.commands.test_train import SMALL, run
 from trca.algorithms.credit import bind_credit
 from trca.algorithms.settings.parameters import TextParameters
 from trca.envs import make
-from trca.records import StepBatch, assign_advantages, by_agent, to_json
+from trca.records import StepBatch, assign_advantages, by_agent, write_rollouts
 from trca.runs.folder import RunFolder
+from trca.runs.rollout_files import rollout_file
 from trca.tune_configs.files import read
 
 
@@ -36,8 +37,7 @@ def recorded_run(tmp_path_factory):
             rollouts += [whole, cut, replace(cut, index=2, steps=unseen)]
         batch = StepBatch.from_rollouts(rollouts, env.get_wrapper_attr("judge").library.categories)
         assign_advantages(rollouts, rule(batch))
-        lines = "".join(to_json(rollout) + "\n" for rollout in rollouts)
-        (folder.rollouts(iteration) / "train.jsonl").write_text(lines)
+        write_rollouts(rollout_file(folder, "train", iteration), rollouts)
     return folder.path
 
 
@@ -58,8 +58,7 @@ def recorded_team(tmp_path_factory):
     for role, own in by_agent(rollouts).items():
         batch = StepBatch.from_rollouts(own, env.operators[role].categories)
         assign_advantages(own, rule(batch))
-    lines = "".join(to_json(rollout) + "\n" for rollout in rollouts)
-    (folder.rollouts(1) / "train.jsonl").write_text(lines)
+    write_rollouts(rollout_file(folder, "train", 1), rollouts)
     return folder.path
 
 

@@ -77,7 +77,7 @@ def test_metrics_survive_a_line_that_was_cut_off(run):
 def test_rewinding_deletes_later_iterations(run):
     for iteration in (1, 2, 3):
         run.append_metrics({"iteration": iteration})
-        (run.rollouts(iteration) / "train.jsonl").write_text("{}\n")
+        (run.rollouts(iteration) / "train.parquet").touch()
     run.rewind(2)
     assert [row["iteration"] for row in run.metrics()] == [1, 2]
     assert sorted(p.name for p in (run.path / "rollouts").iterdir()) == [

@@ -74,6 +74,20 @@ def played(task, wins):
     return [Outcome(task, "Heat", seed, won) for seed, won in enumerate(wins)]
 
 
+def test_a_metric_with_the_name_of_a_column_leaves_the_column():
+    names = ("n", "success", "95% interval", "parsed_ratio", "steps", "missing")
+    measures = dict.fromkeys(names, 0.125)
+    rows = by_task_type([Outcome("a", "Heat", 0, won=True, steps=3, measures=measures, parsed=3)])
+    assert rows[-1].measures == {f"measures/{name}": 0.125 for name in names}
+    head, _, *lines = as_markdown(rows).splitlines()
+    cells = [cell.strip() for cell in lines[-1].strip("|").split("|")]
+    columns = [cell.strip() for cell in head.strip("|").split("|")]
+    shown = dict(zip(columns, cells, strict=True))
+    assert (shown["n"], shown["success"], shown["steps"]) == ("1", "100.0%", "3.0")
+    assert (shown["missing"], shown["parsed_ratio"]) == ("0", "100.0%")
+    assert shown["measures/steps"] == "0.125"
+
+
 def test_tasks_played_more_than_once_are_the_unit_of_the_interval():
     """Ten tasks, always or never solved: four episodes per task add no information to one."""
     once = [each for k in range(10) for each in played(f"t{k}", [k < 5])]

@@ -12,7 +12,7 @@ from typing import Any
 from trca.analysis.paper_tables import refuse_unfinished
 from trca.runs.folder import RunFolder
 from trca.runs.reports import read_evaluation
-from trca.runs.success_tables import ALL, over_tasks
+from trca.runs.success_tables import ALL, named, over_tasks
 
 SUCCESS = "success"
 
@@ -146,7 +146,7 @@ def _by_task(outcomes: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float
     for outcome in outcomes:
         if outcome["won"] is None:
             continue
-        for name, value in ({SUCCESS: float(outcome["won"])} | outcome["measures"]).items():
+        for name, value in ({SUCCESS: float(outcome["won"])} | named(outcome["measures"])).items():
             if value is not None and math.isfinite(value):
                 values.setdefault(name, {}).setdefault(outcome["task_id"], []).append(value)
     return {

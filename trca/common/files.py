@@ -10,12 +10,12 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TextIO
+from typing import IO, Any
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[TextIO]:
-    """Opens a text file for an atomic write: the file changes at the end of the block, or not.
+def writing(path: Path, binary: bool = False) -> Iterator[IO[Any]]:
+    """Opens a file for an atomic write: the file changes at the end of the block, or not.
 
     Raises:
         FileNotFoundError: If the folder is missing.
@@ -24,7 +24,7 @@ def writing(path: Path) -> Iterator[TextIO]:
         raise FileNotFoundError(f"{path}: there is no folder {path.parent}: create it first")
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with draft.open("w", encoding="utf-8") as file:
+        with draft.open("wb") if binary else draft.open("w", encoding="utf-8") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())

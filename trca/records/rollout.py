@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field, fields
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -193,3 +194,26 @@ def by_agent(rollouts: Sequence[Rollout]) -> dict[str, list[Rollout]]:
     for rollout in rollouts:
         groups.setdefault(rollout.agent_id, []).append(rollout)
     return groups
+
+
+def changed_facts(facts: Any) -> dict[str, Any]:
+    """Returns the fields of a facts dataclass that differ from their defaults, as JSON types.
+
+    Args:
+        facts: Facts of a transition; `None` for an environment without facts.
+    """
+    changed = {}
+    facts_type: Any = type(facts)
+    for name, default in _defaults(facts_type) if facts is not None else ():
+        value = getattr(facts, name)
+        if value != default:
+            changed[name] = list(value) if isinstance(value, tuple) else value
+    return changed
+
+
+@cache
+def _defaults(facts_type: type) -> tuple[tuple[str, Any], ...]:
+    return tuple(
+        (f.name, f.default if f.default_factory is MISSING else f.default_factory())
+        for f in fields(facts_type)
+    )

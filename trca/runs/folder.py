@@ -9,7 +9,7 @@ outputs/quickstart/
     failures.jsonl        one line per failure; absent without failures
     tensorboard/          the metrics as event files
     tracking.json         the run's ids in MLflow, W&B and trackio
-    rollouts/iteration_000012/{train,eval}.jsonl
+    rollouts/iteration_000012/{train,eval}.parquet
     checkpoints/iteration_000012/, and the links best and last
     logs/                 output of the libraries
     curve.png             the learning curve

@@ -65,6 +65,7 @@ class Report:
             for roles in by_episode(evaluation.rollouts):
                 rollout = roles[0]
                 types[rollout.task_id] = rollout.task_type
+                score = {"score": rollout.score} if scored else {}
                 outcomes.append(
                     Outcome(
                         rollout.task_id,
@@ -72,7 +73,7 @@ class Report:
                         seed,
                         rollout.won,
                         sum(len(role.steps) for role in roles),
-                        ({"score": rollout.score} if scored else {}) | rollout.measures,
+                        score | rollout.measures | score,
                         parsed=sum(step.parsed for role in roles for step in role.steps),
                     )
                 )

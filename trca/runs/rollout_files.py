@@ -1,106 +1,65 @@
-"""Rollouts as JSON lines: one rollout per line, every step with its prompt and response."""
+"""The rollouts of a run: the files of its iterations, and the operators that judged them."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Literal
 
-from trca.common.files import writing
+from trca.common.extras import missing_extra
+from trca.tune_configs.files import ConfigError
 
 if TYPE_CHECKING:
     from trca.envs.annotate import Operators
     from trca.records import Rollout
-    from trca.records.failures import Failure
     from trca.rubric import RubricLibrary
     from trca.runs.folder import RunFolder
 
-Decode = Callable[[Any], str]
-"""Token ids to text."""
+Kind = Literal["train", "eval"]
+"""Rollouts of training, or of the held-out evaluation."""
+_KINDS: Final = {"train": "training rollouts", "eval": "evaluation rollouts"}
 
 
-def write_rollouts(
-    path: Path,
-    rollouts: Sequence[Rollout],
-    decode: Decode,
-    failures: Sequence[Failure] = (),
-) -> None:
-    """Writes a file for `read_rollouts` atomically, with the text of each prompt.
-
-    Args:
-        path: The file.
-        rollouts: The rollouts.
-        decode: Decodes token ids.
-        failures: Groups that are missing for a technical reason; one line per group.
-    """
-    from trca.records import to_record
-
-    with writing(path) as file:
-        for rollout in rollouts:
-            record = to_record(rollout)
-            for line, step in zip(record["steps"], rollout.steps, strict=True):
-                line["prompt"] = decode(step.prompt_ids)
-            file.write(json.dumps(record, ensure_ascii=False) + "\n")
-        for failure in failures:
-            missing = {
-                "missing": failure.rollouts,
-                "task_id": failure.task_id,
-                "group": failure.group,
-                "reason": failure.reason,
-            }
-            file.write(json.dumps(missing, ensure_ascii=False) + "\n")
+def rollout_file(folder: RunFolder, kind: Kind, iteration: int) -> Path:
+    """Returns the path of the rollouts of an iteration, and creates its folder."""
+    return folder.rollouts(iteration) / f"{kind}.parquet"
 
 
-def read_prompts(path: Path, number: int) -> list[str]:
-    """Returns the prompt of each step of a rollout in a file of `write_rollouts`.
-
-    Raises:
-        ValueError: If the file has no prompts.
-    """
-    with path.open(encoding="utf-8") as file:
-        rollouts = (line for line in file if not line.startswith('{"missing"'))
-        steps = json.loads(next(islice(rollouts, number, None)))["steps"]
-    if any("prompt" not in step for step in steps):
-        raise ValueError(f"{path} has no prompts")
-    return [step["prompt"] for step in steps]
-
-
-def iteration_files(folder: RunFolder, name: str) -> dict[int, Path]:
-    """Returns the existing files with a name in the rollouts of a run, by iteration."""
+def iteration_files(folder: RunFolder, kind: Kind) -> dict[int, Path]:
+    """Returns the existing files of a kind by iteration; JSON lines are of an earlier version."""
     return {
         int(path.parent.name.rpartition("_")[2]): path
-        for path in sorted((folder.path / "rollouts").glob(f"iteration_*/{name}"))
+        for suffix in (".jsonl", ".parquet")
+        for path in sorted((folder.path / "rollouts").glob(f"iteration_*/{kind}{suffix}"))
     }
 
 
 def recorded(
-    folder: RunFolder, name: str = "train.jsonl", iterations: Sequence[int] | None = None
+    folder: RunFolder, kind: Kind = "train", iterations: Sequence[int] | None = None
 ) -> dict[int, Path]:
     """Returns the recorded files of a run by iteration.
 
     Args:
         folder: The run.
-        name: The files' name, ``train.jsonl`` or ``eval.jsonl``.
+        kind: The kind of rollouts.
         iterations: Requested iterations; `None` for all.
 
     Raises:
         ConfigError: If no iteration is recorded, or a requested iteration is not. The message lists
             the recorded iterations.
     """
-    from trca.tune_configs.files import ConfigError
-
-    paths = iteration_files(folder, name)
+    if lack := missing_extra("pyarrow", "reading rollouts", "train"):
+        raise ConfigError(lack)
+    paths = iteration_files(folder, kind)
     if not paths:
-        raise ConfigError(f"{folder.path} has no {name} of any iteration yet")
+        raise ConfigError(f"{folder.path} has no {_KINDS[kind]} of any iteration yet")
     for iteration in iterations or []:
         if iteration not in paths:
-            numbers = ", ".join(map(str, paths))
             raise ConfigError(
-                f"{folder.path} has no {name} of iteration {iteration}: choose {numbers}"
+                f"{folder.path} has no {_KINDS[kind]} of iteration {iteration}: choose"
+                f" {', '.join(map(str, sorted(paths)))}"
             )
-    return {k: paths[k] for k in sorted(iterations)} if iterations else paths
+    return {k: paths[k] for k in sorted(iterations or paths)}
 
 
 def load_library(env: str, env_config: Mapping[str, Any]) -> RubricLibrary | None:
@@ -135,14 +94,14 @@ def agent_operators(env: str, env_config: Mapping[str, Any]) -> dict[str, Operat
 
 
 def judged(
-    paths: Mapping[int, Path], operators: Mapping[str, Operators], mend: str = ""
+    paths: Mapping[int, Path], operators: Mapping[str, Operators], fix: str = ""
 ) -> Iterator[tuple[int, dict[str, list[Rollout]]]]:
     """Yields each iteration with its rollouts by agent, without empty rollouts.
 
     Args:
         paths: Files by iteration.
         operators: Expected operators of each agent.
-        mend: A further fix for rollouts of other settings, such as ``name a, or ``, for errors.
+        fix: A further fix for rollouts of other settings, such as ``name a, or ``, for errors.
 
     Raises:
         ValueError: If the rollouts have another agent or another rubric library.
@@ -155,12 +114,12 @@ def judged(
             if agent not in operators:
                 raise ValueError(
                     f"{path}: rollouts of {agent}, but the settings have"
-                    f" {' and '.join(operators)}: {mend}set env_config.team to the team of the"
+                    f" {' and '.join(operators)}: {fix}set env_config.team to the team of the"
                     " rollouts"
                 )
             if any(rollout.operators != operators[agent].ids for rollout in played):
                 raise ValueError(
                     f"{path}: the rubric library of the rollouts differs from the settings'"
-                    f" library: {mend}restore the library of the rollouts"
+                    f" library: {fix}restore the library of the rollouts"
                 )
         yield iteration, rollouts

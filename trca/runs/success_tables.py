@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 ALL: Final = "All"
 """Name of the row over all task types."""
+_COLUMNS: Final = ("n", "success", "95% interval", "parsed_ratio", "steps", "missing")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,14 @@ class Row:
     missing: int
     measures: Mapping[str, float | None] = field(default_factory=dict)
     parsed_ratio: float | None = None
+
+
+def named(measures: Mapping[str, float | None]) -> dict[str, float | None]:
+    """Returns metrics of an environment under names that are not columns of a table.
+
+    A metric ``steps`` becomes ``measures/steps``.
+    """
+    return {f"measures/{n}" if n in _COLUMNS else n: value for n, value in measures.items()}
 
 
 def by_task_type(outcomes: Sequence[Outcome]) -> list[Row]:
@@ -177,7 +186,7 @@ def _row(name: str, outcomes: Sequence[Outcome]) -> Row:
     for outcome in outcomes:
         tasks.setdefault(outcome.task_id, []).append(outcome.won)
     times = max(map(len, tasks.values()), default=0)
-    measures = _means([outcome.measures for outcome in played])
+    measures = _means([named(outcome.measures) for outcome in played])
     finished = [[w for w in each if w is not None] for each in tasks.values()]
     rates = [fmean(each) for each in finished if each]
     if times > 1 and len(set(rates)) > 1:

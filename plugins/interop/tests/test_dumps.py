@@ -81,7 +81,7 @@ def test_the_commands_of_runs_read_an_imported_dump(played, config, tmp_path):
     batch = StepBatch.from_rollouts(rollouts, library.categories)
     wanted, rewards = trca_rule(batch, settings), batch.rubric_rewards(settings.budgets)
     for number in (3, 10):
-        (path,) = run.glob(f"rollouts/iteration_{number:06d}/train.jsonl")
+        (path,) = run.glob(f"rollouts/iteration_{number:06d}/train.parquet")
         got = np.concatenate([rollout.advantages for rollout in read_rollouts(path)])
         np.testing.assert_allclose(got, wanted, rtol=0, atol=1e-12)
         steps = [step for rollout in read_rollouts(path) for step in rollout.steps]

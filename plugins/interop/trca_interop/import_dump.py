@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -33,14 +32,13 @@ def import_dump(
     """
     use_one_thread()
     from dataclasses import replace
-    from functools import partial
 
     from trca.algorithms.credit import bind_credit
     from trca.algorithms.settings.parameters import TextParameters
     from trca.envs.text_env import DEFAULT_AGENT
-    from trca.records import StepBatch, assign_advantages
+    from trca.records import StepBatch, assign_advantages, write_rollouts
     from trca.runs.folder import RunFolder
-    from trca.runs.rollout_files import agent_operators, write_rollouts
+    from trca.runs.rollout_files import agent_operators, rollout_file
     from trca.tune_configs.files import ConfigError, read
     from trca_interop.dumps import dump_files, read_dump
 
@@ -69,15 +67,8 @@ def import_dump(
         folder = RunFolder.create(storage_path, name or "imported", numbered=name is None)
         folder.write_settings(chosen)
         for step, (rollouts, prompts) in iterations.items():
-            path = folder.path / "rollouts" / f"iteration_{step:06d}" / "train.jsonl"
-            path.parent.mkdir(parents=True)
-            write_rollouts(path, rollouts, partial(_next, iter(prompts)))
+            write_rollouts(rollout_file(folder, "train", step), rollouts, prompts)
         folder.set_status("finished", max(iterations))
     steps = sum(len(r.steps) for rollouts, _ in iterations.values() for r in rollouts)
     count = sum(len(rollouts) for rollouts, _ in iterations.values())
     console.print(f"{folder.path}: {count:,} rollouts with {steps:,} steps", markup=False)
-
-
-def _next(prompts: Iterator[str], _: object) -> str:
-    """The next prompt: a dump has texts instead of token ids."""
-    return next(prompts)

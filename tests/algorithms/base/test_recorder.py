@@ -109,7 +109,7 @@ def test_an_algorithm_is_recorded_in_a_folder_and_continues_in_it(make_config, c
     assert run.status()["state"] == "finished"
     assert json.loads((folder / "evaluation.json").read_text())["iteration"] == 3
     assert run.checkpoint_iteration() == 3
-    assert len(list(folder.glob("rollouts/*/train.jsonl"))) == 3
+    assert len(list(folder.glob("rollouts/*/train.parquet"))) == 3
 
     ended = config.build_algo()
     result = ended.train()

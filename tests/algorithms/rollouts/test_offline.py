@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-import msgpack
-import msgpack_numpy
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from ray.rllib.env.single_agent_episode import SingleAgentEpisode
+import ray
 
 from tests.records.test_records import make_rollout, make_step
-from trca.algorithms.rollouts.offline import read_episodes, to_episode, write_episodes
+from trca.algorithms.rollouts.offline import (
+    RolloutPreLearner,
+    read_episodes,
+    to_episode,
+    write_episodes,
+)
 from trca.envs import ActionChoice, make
-from trca.records import Rollout, to_json
+from trca.records import Rollout, to_json, write_rollouts
 
 
 def without_advantages(rollouts: list[Rollout]) -> list[str]:
@@ -46,17 +49,22 @@ def test_training_records_what_it_samples_and_nothing_of_its_evaluations(
     assert len(list((tmp_path / "episodes").iterdir())) == 4
 
 
-def test_rllib_reads_what_is_written(tmp_path: Path) -> None:
+@pytest.mark.slow
+@pytest.mark.usefixtures("cluster")
+def test_rllib_reads_the_files_of_recordings_and_of_runs(tmp_path: Path) -> None:
     steps = [
         make_step(observation="a room", action="look", reward=0.0),
         make_step(observation="a key", action="take key", reward=1.0, next_context="end"),
     ]
     rollout = make_rollout(steps, last_observation="you have it", won=True)
-    assert write_episodes([rollout, make_rollout()], tmp_path / "deep" / "file.parquet") == 1
-    (packed,) = pq.read_table(tmp_path / "deep" / "file.parquet")["item"].to_pylist()
-    episode = SingleAgentEpisode.from_state(
-        msgpack.unpackb(packed, object_hook=msgpack_numpy.decode)
-    )
+    assert write_episodes([rollout, make_rollout()], tmp_path / "deep" / "a.parquet") == 1
+    cut = make_rollout([make_step(milestone=True)], truncated=True, advantages=np.ones(1))
+    write_rollouts(tmp_path / "train.parquet", [cut, make_rollout()])
+    batch = ray.data.read_parquet(str(tmp_path)).take_batch(9)
+    mapped = RolloutPreLearner._map_sample_batch_to_episode
+    first, second = mapped(cast(Any, None), batch)["episodes"]
+    episode, other = (first, second) if first.is_terminated else (second, first)
+    assert (other.is_terminated, other.is_truncated) == (False, True)
     assert episode.is_terminated
     assert not episode.is_truncated
     assert list(episode.get_observations()) == ["a room", "a key", "you have it"]
@@ -80,33 +88,19 @@ def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
         next(read_episodes(tmp_path / "none"))
     with pytest.raises(ValueError, match="has no step"):
         to_episode(make_rollout())
-    foreign = SingleAgentEpisode(observations=["a", "b"], actions=["c"], rewards=[1.0])
-    packed = msgpack.packb(foreign.get_state(), default=msgpack_numpy.encode)
-    pq.write_table(pa.table({"item": [packed]}), tmp_path / "foreign.parquet")
-    with pytest.raises(ValueError, match=r"foreign\.parquet has episodes that are no rollouts"):
+    pq.write_table(pa.table({"item": [b"an episode"]}), tmp_path / "foreign.parquet")
+    with pytest.raises(ValueError, match=r"foreign\.parquet: these are not rollouts of trca"):
         next(read_episodes(tmp_path))
 
 
-class Touch:
-    """Makes a file when it is unpickled."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        return Path.touch, (self.path,)
-
-
-def test_reading_runs_no_pickle_of_a_file(tmp_path: Path) -> None:
-    rollout, path = make_rollout([make_step()]), tmp_path / "file.parquet"
-    write_episodes([rollout], path)
-    (packed,) = pq.read_table(path)["item"].to_pylist()
-    state = msgpack.unpackb(packed)
-    attack = pickle.dumps(Touch(tmp_path / "ran"))
-    state["custom_data"] = {b"nd": True, b"kind": b"O", b"data": attack}
-    pq.write_table(pa.table({"item": [msgpack.packb(state)]}), path)
-    assert [to_json(each) for each in read_episodes(path)] == [to_json(rollout)]
-    assert not (tmp_path / "ran").exists()
+def test_episodes_go_to_a_uri_and_come_back_from_a_run(tmp_path: Path) -> None:
+    rollouts = [make_rollout([make_step()]), make_rollout([make_step(reward=0.5)])]
+    write_episodes(rollouts[:1], f"file://{tmp_path}/lr=0.1/a.parquet")
+    write_rollouts(tmp_path / "lr=0.1" / "b.parquet", rollouts[1:], ["a prompt"])
+    (tmp_path / ".draft.parquet").write_text("half of a file")
+    for place in (tmp_path, f"file://{tmp_path}"):
+        read = [to_json(rollout) for rollout in read_episodes(place)]
+        assert read == [to_json(rollout) for rollout in rollouts]
 
 
 @pytest.mark.slow

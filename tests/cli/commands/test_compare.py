@@ -83,6 +83,12 @@ def test_other_measures_are_paired_too():
     assert (score.difference, score.better, score.worse) == (0.125, 1, 1)
 
 
+def test_a_metric_named_success_is_compared_in_addition_to_success():
+    played = [report(outcome("a", True, success=0.5)) for _ in range(2)]
+    rows = {row.measure: row for row in pair(*played)}
+    assert (rows["success"].first, rows["measures/success"].first) == (1.0, 0.5)
+
+
 def test_what_is_missing_is_left_out_and_never_a_zero(written):
     first = written("a.json", report(*wins("11"), outcome("c", None)))
     second = written("b.json", report(*wins("10"), outcome("c", True)))

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import pytest
 
@@ -12,7 +13,7 @@ from tests.served import served, taught
 from trca.analysis.llm_labels import draw_transitions, transition_prompt
 from trca.envs.teams.messages import message_judge
 from trca.policies.bpe import END, train_tokenizer
-from trca.records import read_rollouts
+from trca.records import read_rollouts, write_rollouts
 
 
 def test_the_first_and_the_last_part_of_a_run_stand_beside_each_other(recorded_run, tmp_path):
@@ -46,20 +47,18 @@ def test_groups_of_two_iterations_are_two_groups(recorded_run, tmp_path):
 
 
 def test_the_groups_of_a_file_are_its_tasks(recorded_run, tmp_path):
-    path = recorded_run / "rollouts/iteration_000003/train.jsonl"
-    one = tmp_path / "evaluation.jsonl"
-    text = path.read_text()
-    one.write_text(text.replace('"group":1', '"group":0'))
+    rollouts = list(read_rollouts(recorded_run / "rollouts/iteration_000003/train.parquet"))
+    one = tmp_path / "evaluation.parquet"
+    write_rollouts(one, [replace(rollout, group=0) for rollout in rollouts])
     result = trca("diagnose", one)
     assert result.exit_code == 0, result.output
     assert json.loads((tmp_path / "diagnosis.json").read_text())["all"]["groups"] == 2
 
 
 def test_what_cannot_be_diagnosed_is_refused_with_the_mend(recorded_run, tmp_path):
-    empty = tmp_path / "empty.jsonl"
-    empty.write_text("")
-    other = tmp_path / "other.jsonl"
-    other.write_text((recorded_run / "rollouts/iteration_000001/train.jsonl").read_text())
+    empty = tmp_path / "empty.parquet"
+    write_rollouts(empty, [])
+    other = recorded_run / "rollouts/iteration_000001/train.parquet"
     plain = tmp_path / "plain.yaml"
     plain.write_text("algorithm: GRPO\nenv: CartPole-v1\n")
     for options, message in (
@@ -67,7 +66,7 @@ def test_what_cannot_be_diagnosed_is_refused_with_the_mend(recorded_run, tmp_pat
         ([other, "--config=webshop"], "rubric library of the rollouts differs"),
         ([other, "--config=webshop"], "name the right --config"),
         ([recorded_run, "--config=quickstart"], "a run has its config"),
-        ([tmp_path / "nothing.jsonl"], "No such file"),
+        ([tmp_path / "nothing.parquet"], "No such file"),
         (["nothing"], "no run"),
     ):
         result = trca("diagnose", *options)
@@ -152,7 +151,7 @@ def test_a_judge_and_its_endpoint_go_together(recorded_run):
 
 @pytest.mark.slow
 def test_a_real_server_labels(recorded_run, tmp_path, free_port):
-    rollouts = [r for path in recorded_run.rglob("train.jsonl") for r in read_rollouts(path)]
+    rollouts = [r for path in recorded_run.rglob("train.parquet") for r in read_rollouts(path)]
     drawn = draw_transitions(rollouts, 16)
     rows = [(transition_prompt(*each), f'{{"label": "Evidence"}}{END}') for each in drawn]
     tokenizer = train_tokenizer([f"{a}{b}" for a, b in rows], [], 400, 100)

@@ -17,6 +17,7 @@ from trca.policies.agents.react import react_prompt, without_end
 from trca.policies.agents.reflexion import reflection_prompt
 from trca.policies.bpe import END, train_tokenizer
 from trca.records import read_rollouts
+from trca.records.store import read_table
 
 TOY = Path(__file__).parents[2] / "toy.py"
 COUNTED = {"usage": {"prompt_tokens": 100, "completion_tokens": 10}}
@@ -44,14 +45,16 @@ def report(folder):
 
 
 def rollouts(folder):
-    [path] = folder.glob("outputs/*.jsonl")
-    return list(read_rollouts(path)), path.read_text()
+    [path] = folder.glob("outputs/*.parquet")
+    lines = CliRunner().invoke(app, ["inspect", str(path), "--json"]).output
+    return list(read_rollouts(path)), lines
 
 
 def assert_no_key(folder, result):
     assert KEY not in result.output
     for path in folder.rglob("*"):
         assert path.is_dir() or KEY.encode() not in path.read_bytes(), path
+        assert path.suffix != ".parquet" or KEY not in str(read_table(path).to_pylist()), path
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +92,7 @@ def test_react_and_reflexion_play_whole_episodes_at_a_real_server(folder, model,
             assert told["agent"] == agent
             assert told["endpoint"]["completion_tokens"] > 0
             assert not told["failures"]
-            [path] = Path(agent).glob("*.jsonl")
+            [path] = Path(agent).glob("*.parquet")
             played = list(read_rollouts(path))
             assert [r.task_id for r in played] == [f"valid-{k}" for k in range(4)]
             assert all(r.won or len(r.steps) == max_steps for r in played)

@@ -32,7 +32,7 @@ def evaluate(*arguments):
 
 def evaluation(folder):
     [path] = folder.glob("outputs/*.json")
-    [rollouts] = folder.glob("outputs/*.jsonl")
+    [rollouts] = folder.glob("outputs/*.parquet")
     return json.loads(path.read_text()), next(read_rollouts(rollouts))
 
 

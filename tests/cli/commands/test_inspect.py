@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,10 +13,13 @@ from trca.algorithms.settings.parameters import TextParameters
 from trca.cli import app
 from trca.cli.show.steps import print_action
 from trca.envs import make
-from trca.records import Rollout, Step, changed_facts, to_json
+from trca.records import Rollout, Step, changed_facts, read_rollouts, to_json, write_rollouts
+from trca.records.failures import Failure
 from trca.runs.folder import RunFolder
+from trca.runs.rollout_files import rollout_file
 from trca.tune_configs.files import read
 
+FILE = "rollouts/iteration_000002/train.parquet"
 NO_IDS = np.empty(0, np.int32)
 TRANSITION = ("context", "next_context", "parsed", "accepted", "facts", "rubric")
 
@@ -106,8 +110,7 @@ def run(tmp_path, environment, env):
     preset = "quickstart" if environment == "alfworld" else environment
     folder.write_config(TextParameters.resolve(read(preset), preset).flat())
     tasks = env.get_wrapper_attr("task_ids")[:2]
-    lines = [to_json(played(env, task)) + "\n" for task in tasks]
-    (folder.rollouts(2) / "train.jsonl").write_text("".join(lines))
+    write_rollouts(rollout_file(folder, "train", 2), [played(env, task) for task in tasks])
     return folder.path
 
 
@@ -122,40 +125,59 @@ def test_a_rollout_is_shown_word_for_word_as_play_shows_it_with_its_reasons(run,
 
 
 def test_the_advantage_of_a_training_step_is_shown(run):
-    path = run / "rollouts/iteration_000002/train.jsonl"
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
-    for number, step in enumerate(lines[1]["steps"]):
-        step["advantage"] = number - 0.5
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    path = run / FILE
+    rollouts = list(read_rollouts(path))
+    for rollout in rollouts:
+        rollout.advantages = np.arange(len(rollout.steps)) - 0.5
+    write_rollouts(path, rollouts)
     shown = trca("inspect", run, "--rollout", 1).output
-    assert [float(a) for a in re.findall(r"   A ([-+.\d]+)$", shown, re.MULTILINE)] == [
-        number - 0.5 for number in range(len(lines[1]["steps"]))
-    ]
-    for line in lines:
-        line["operators"] = []
-        line["steps"] = [{**step, "judgments": []} for step in line["steps"]]
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    advantages = [float(a) for a in re.findall(r"   A ([-+.\d]+)$", shown, re.MULTILINE)]
+    assert advantages == rollouts[1].advantages.tolist()
+    for rollout in rollouts:
+        rollout.operators = ()
+        rollout.steps = [replace(step, judgments=NO_IDS) for step in rollout.steps]
+    write_rollouts(path, rollouts)
     assert "\n  A -0.500\n" in trca("inspect", run, "--rollout", 1).output
 
 
+def with_prompts(path):
+    """The rollouts of a file, which gets prompts and missing rollouts."""
+    rollouts = list(read_rollouts(path))
+    prompts = [f"prompt {k} of {r.task_id}" for r in rollouts for k in range(len(r.steps))]
+    write_rollouts(path, rollouts, prompts, [Failure(0, "x", 4, "lost")])
+    return rollouts
+
+
 def test_prompts_are_shown_in_place_of_observations(run, env):
-    path = run / "rollouts/iteration_000002/train.jsonl"
+    path = run / FILE
     assert "has no prompts" in trca("inspect", run, "--rollout", 1, "--prompts").output
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
-    for line in lines:
-        for number, step in enumerate(line["steps"]):
-            step["prompt"] = f"prompt {number} of {line['task_id']}"
-    missing = json.dumps({"missing": 4, "task_id": "x", "group": 0, "reason": "lost"})
-    path.write_text("\n".join([missing, *map(json.dumps, lines)]) + "\n")
+    rollout = with_prompts(path)[1]
     plain, shown = (trca("inspect", run, "--rollout", 1, *o).output for o in ([], ["--prompts"]))
-    steps, task = len(lines[1]["steps"]), lines[1]["task_id"]
-    places = [shown.index(f"prompt {number} of {task}") for number in range(steps)]
+    numbers = range(len(rollout.steps))
+    places = [shown.index(f"prompt {number} of {rollout.task_id}") for number in numbers]
     assert places == sorted(places)
-    last = lines[1]["last_observation"].splitlines()[0]
+    last = rollout.last_observation.splitlines()[0]
     assert last[:40] in shown
-    first = lines[1]["steps"][0]["observation"].splitlines()[0][:40]
+    first = rollout.steps[0].observation.splitlines()[0][:40]
     assert first in plain
     assert first not in shown or first == last[:40]
+
+
+def test_whole_rollouts_are_printed_as_json_lines_that_read_back(run, tmp_path):
+    rollouts = with_prompts(run / FILE)
+    lines = trca("inspect", run, "--json").output
+    *records, missing = map(json.loads, lines.splitlines())
+    assert missing == {"missing": 4, "task_id": "x", "group": 0, "reason": "lost"}
+    assert [len(record["steps"]) for record in records] == [len(r.steps) for r in rollouts]
+    assert records[1]["steps"][0]["prompt"] == f"prompt 0 of {rollouts[1].task_id}"
+    assert json.loads(trca("inspect", run, "--json", "--rollout=1").output) == records[1]
+    (tmp_path / "lines.jsonl").write_text(lines)
+    again = list(read_rollouts(tmp_path / "lines.jsonl"))
+    assert [to_json(rollout) for rollout in again] == [to_json(rollout) for rollout in rollouts]
+    for file in (run / FILE, tmp_path / "lines.jsonl"):  # a file without a run
+        assert trca("inspect", file, "--json").output == lines
+        shown = trca("inspect", file, "--rollout=1", "--prompts").output
+        assert f"prompt 0 of {rollouts[1].task_id}" in shown
 
 
 def test_without_a_number_the_rollouts_of_the_last_iteration_are_listed(run, env):
@@ -169,9 +191,9 @@ def test_without_a_number_the_rollouts_of_the_last_iteration_are_listed(run, env
 
 def test_what_is_not_recorded_is_refused_with_what_is(run):
     for options, message in (
-        (["--iteration", 3], "no train.jsonl of iteration 3: choose 2"),
+        (["--iteration", 3], "no training rollouts of iteration 3: choose 2"),
         (["--rollout", 2], "has 2 rollouts, numbered from 0"),
-        (["--evaluation"], "no eval.jsonl of any iteration"),
+        (["--evaluation"], "no evaluation rollouts of any iteration"),
     ):
         result = trca("inspect", run, *options)
         assert result.exit_code == 2
@@ -179,10 +201,9 @@ def test_what_is_not_recorded_is_refused_with_what_is(run):
 
 
 def test_no_reason_is_given_by_a_library_that_has_changed(run):
-    path = run / "rollouts/iteration_000002/train.jsonl"
-    record = json.loads(path.read_text().splitlines()[0])
-    record["operators"][0] = "renamed"
-    path.write_text(json.dumps(record) + "\n")
+    rollout = next(read_rollouts(run / FILE))
+    rollout.operators = ("renamed", *rollout.operators[1:])
+    write_rollouts(run / FILE, [rollout])
     result = trca("inspect", run, "--rollout", 0)
     assert result.exit_code == 0, result.output
     assert "library has changed" in result.output

@@ -6,7 +6,9 @@ import pytest
 
 from tests.cli.commands.test_inspect import trca
 from trca.envs.teams.messages import message_judge
+from trca.records import read_rollouts, write_rollouts
 from trca.runs.folder import RunFolder
+from trca.runs.rollout_files import rollout_file
 
 OWN = """
 def mine(batch, *, scale=1.0):
@@ -73,7 +75,7 @@ def test_what_cannot_be_credited_again_is_refused_with_the_mend(recorded_run):
         (["--set=lambda=1"], "did you mean 'lambda_'?"),
         (["--set=lr=0.1"], "trca does not read lr: name a rule by --credit; --set takes"),
         (["--credit=grpo", "--set=lambda_=0.5"], "belongs to ShapedReturn and TRCA, not to GRPO"),
-        (["--credit=grpo", "--iteration=2"], "no train.jsonl of iteration 2: choose 1, 3"),
+        (["--credit=grpo", "--iteration=2"], "no training rollouts of iteration 2: choose 1, 3"),
     ):
         result = trca("recredit", recorded_run, *options)
         assert result.exit_code == 2, result.output
@@ -94,10 +96,10 @@ def test_the_comparison_is_json_that_any_reader_takes(recredit, recorded_run, tm
 def test_rollouts_of_another_library_are_refused(recorded_run, tmp_path):
     changed = RunFolder.create(tmp_path, "changed")
     changed.write_config(RunFolder(recorded_run).read_config())
-    text = (recorded_run / "rollouts/iteration_000001/train.jsonl").read_text()
-    operator = json.loads(text.splitlines()[0])["operators"][0]
-    path = changed.rollouts(1) / "train.jsonl"
-    path.write_text(text.replace(f'"operators":["{operator}"', '"operators":["renamed"'))
+    rollouts = list(read_rollouts(recorded_run / "rollouts/iteration_000001/train.parquet"))
+    for rollout in rollouts:
+        rollout.operators = ("renamed", *rollout.operators[1:])
+    write_rollouts(rollout_file(changed, "train", 1), rollouts)
     result = trca("recredit", changed.path, "--credit=grpo")
     assert result.exit_code == 2
     assert "rubric library of the rollouts differs" in " ".join(result.output.split())

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from trca.algorithms.settings.parameters import TextParameters
 from trca.cli import app
 from trca.records import read_rollouts
+from trca.records.store import prompts_of, read_table
 from trca.runs.folder import RunFolder
 from trca.runs.success_tables import wilson
 from trca.tune_configs.files import read
@@ -155,16 +156,17 @@ def test_a_run_folder_holds_all_that_a_run_leaves(runs):
     assert (path / "curve.png").stat().st_size > 1000
     assert list((path / "tensorboard").iterdir())
     assert RunFolder(path).checkpoint_iteration("last") == 3
-    lines = (path / "rollouts/iteration_000003/train.jsonl").read_text().splitlines()
+    inspected = CliRunner().invoke(app, ["inspect", str(path), "--iteration=3", "--json"])
+    lines = inspected.output.splitlines()
     rollout = json.loads(lines[0])
     assert len(lines) == 4
     assert {"task_id", "group", "policy_version", "won", "steps"} <= set(rollout)
     assert {"observation", "prompt", "response", "action", "judgments", "advantage"} <= set(
         rollout["steps"][0]
     )
-    again = list(read_rollouts(path / "rollouts/iteration_000003/train.jsonl"))
+    again = list(read_rollouts(path / "rollouts/iteration_000003/train.parquet"))
     assert [r.task_id for r in again] == [json.loads(line)["task_id"] for line in lines]
-    assert (path / "rollouts/iteration_000003/eval.jsonl").exists()
+    assert (path / "rollouts/iteration_000003/eval.parquet").exists()
 
 
 def test_every_panel_of_an_evaluation_has_a_report_of_its_own(runs):
@@ -193,9 +195,9 @@ def test_every_panel_of_an_evaluation_has_a_report_of_its_own(runs):
     assert report["rows"][-1]["n"] + report["rows"][-1]["missing"] == 8
     assert len({(o["task_id"], o["seed"]) for o in report["outcomes"]}) == 8
     assert "95% interval" in (path / f"{name}.md").read_text()
-    kept = [json.loads(line) for line in (path / f"{name}.jsonl").read_text().splitlines()]
-    assert len(kept) == 8
-    assert all("prompt" in step for rollout in kept for step in rollout["steps"])
+    prompts = prompts_of(read_table(path / f"{name}.parquet"))
+    assert len(prompts) == 8
+    assert all(prompt for of_rollout in prompts for prompt in of_rollout)
 
 
 def evaluated(path, *arguments):
@@ -204,7 +206,7 @@ def evaluated(path, *arguments):
     result = CliRunner().invoke(app, ["evaluate", *arguments, "--transcripts"])
     assert result.exit_code == 0, result.output
     (file,) = set(path.glob("evaluation_*.json")) - before
-    rollouts = list(read_rollouts(file.with_suffix(".jsonl")))
+    rollouts = list(read_rollouts(file.with_suffix(".parquet")))
     report = json.loads(file.read_text())
     return " ".join(result.output.split()), report, file.with_suffix(".md").read_text(), rollouts
 
@@ -216,7 +218,7 @@ def tokens(rollout):
 def test_a_report_draws_from_other_streams_than_the_evaluations_that_chose_a_checkpoint(runs):
     path = runs[0] / "quickstart"
     output, report, page, rollouts = evaluated(path, str(path), "--tasks=3", "--seeds=3")
-    chose = list(read_rollouts(path / "rollouts/iteration_000003/eval.jsonl"))
+    chose = list(read_rollouts(path / "rollouts/iteration_000003/eval.parquet"))
     assert (len(chose), len(rollouts)) == (6, 9)
     assert {r.task_id for r in rollouts} == {r.task_id for r in chose}
     assert sum(tokens(r) in [tokens(c) for c in chose] for r in rollouts) == 0

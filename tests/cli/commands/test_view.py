@@ -16,7 +16,7 @@ def test_what_cannot_be_shown_is_refused_with_the_mend(recorded_run, tmp_path):
             ([empty.path], "has no recorded rollouts yet"),
             ([recorded_run, "--iteration=1"], "go with --export"),
             ([recorded_run, export, "--iteration=2"], "of iteration 2: choose 1, 3"),
-            ([recorded_run, export, "--evaluation"], "no eval.jsonl of any iteration"),
+            ([recorded_run, export, "--evaluation"], "no evaluation rollouts of any iteration"),
             ([recorded_run, f"--port={port}"], "choose another --port"),
         ):
             result = trca("view", *arguments)

@@ -115,7 +115,7 @@ def test_a_trial_directory_holds_what_a_run_folder_holds(trial):
     assert [row["trajectories"] for row in run.metrics()] == [4, 8, 12]
     assert run.checkpoint_iteration() == 3
     assert len(json.loads((trial / "panels.json").read_text())["train"]["hash"]) == 16
-    assert len(list(trial.glob("rollouts/*/eval.jsonl"))) == 2
+    assert len(list(trial.glob("rollouts/*/eval.parquet"))) == 2
     assert (trial / "curve.png").stat().st_size > 1000
     assert (trial / "result.json").exists(), "Ray Tune's files are missing"
 

@@ -1,11 +1,13 @@
 """Runs for the page. The texts of one run attack the page."""
 
-import json
+from dataclasses import replace
 
 import pytest
 
 from trca.cli.view.runs import RecordedRun
+from trca.records import read_rollouts, write_rollouts
 from trca.runs.folder import RunFolder
+from trca.runs.rollout_files import rollout_file
 
 ATTACKS = (
     "</script><script>window.ran = 1</script>",
@@ -26,19 +28,20 @@ def hostile_run(recorded_run, tmp_path_factory):
     folder = RunFolder.create(tmp_path_factory.mktemp("hostile"), "hostile")
     folder.write_config(RunFolder(recorded_run).read_config())
     attack = " ".join(ATTACKS)
-    source = recorded_run / "rollouts/iteration_000001/train.jsonl"
-    lines = []
-    for line in source.read_text().splitlines():
-        record = json.loads(line)
+    rollouts = list(read_rollouts(recorded_run / "rollouts/iteration_000001/train.parquet"))
+    for rollout in rollouts:
         for name in ("task_id", "task_type", "last_observation", "agent_id"):
-            record[name] += attack
-        if record["group"]:  # an unreadable and a readable instruction
-            record["instruction"] += attack
-        for step in record["steps"]:
-            for name in ("observation", "response", "action", "context"):
-                step[name] += attack
-            step["response"] = f"<think>{attack}</think>{step['response']}"
-        lines.append(json.dumps(record) + "\n")
-    (folder.rollouts(1) / "train.jsonl").write_text("".join(lines))
+            setattr(rollout, name, getattr(rollout, name) + attack)
+        if rollout.group:  # an unreadable and a readable instruction
+            rollout.instruction += attack
+        rollout.steps = [
+            replace(
+                step,
+                **{n: getattr(step, n) + attack for n in ("observation", "action", "context")},
+                response=f"<think>{attack}</think>{step.response}{attack}",
+            )
+            for step in rollout.steps
+        ]
+    write_rollouts(rollout_file(folder, "train", 1), rollouts)
     folder.append_metrics({"iteration": 1, "trajectories": 6, f"operators/{ATTACKS[1]}": 0.5})
     return folder.path

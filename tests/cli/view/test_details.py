@@ -1,7 +1,5 @@
 """The page of a group: credit, reasons, tokens, and where contexts meet."""
 
-import json
-
 import numpy as np
 import pytest
 
@@ -9,12 +7,16 @@ from tests.records.test_records import make_rollout, make_step
 from trca.algorithms.settings.parameters import TextParameters
 from trca.analysis.reasons import Reasons
 from trca.cli.view.details import Details, align, texts_of
-from trca.cli.view.runs import RecordedRun
 from trca.policies.bpe import train_tokenizer
 from trca.policies.tiny import tiny_folder
-from trca.records import from_json
+from trca.records import read_rollouts
 from trca.runs.folder import RunFolder
 from trca.tune_configs.files import assign
+
+
+def rollouts_of(folder):
+    """The rollouts of the first group."""
+    return list(read_rollouts(folder / "rollouts/iteration_000001/train.parquet"))[:3]
 
 
 def test_steps_stand_in_one_row_where_contexts_meet():
@@ -61,8 +63,7 @@ def test_the_parts_of_an_advantage_add_up_to_what_was_learned_from(run):
 def test_parts_that_do_not_add_up_are_not_shown(recorded_run):
     config = RunFolder(recorded_run).read_config() | {"lambda_": 0.1}
     details = Details(TextParameters.resolve(config, need_data=False))
-    lines = RecordedRun(RunFolder(recorded_run)).index("train", 1).lines(0)
-    group = details.of([from_json(line) for line in lines])
+    group = details.of(rollouts_of(recorded_run))
     assert "their parts are not shown" in group["notes"][0]
     assert "episode" not in group["rollouts"][0]["steps"][0]
     assert group["rollouts"][0]["steps"][0]["advantage"] is not None
@@ -71,8 +72,7 @@ def test_parts_that_do_not_add_up_are_not_shown(recorded_run):
 def test_operators_that_fired_come_with_the_values_they_read(run, recorded_run):
     group = run.group("train", 1, 0)
     settings = TextParameters.resolve(RunFolder(recorded_run).read_config(), need_data=False)
-    first = from_json(next(run.index("train", 1).lines(0)))
-    told = Reasons(settings).of(first)
+    told = Reasons(settings).of(rollouts_of(recorded_run)[0])
     assert [[f["id"] for f in s["fired"]] for s in group["rollouts"][0]["steps"]] == [
         list(each) for each in told
     ]
@@ -82,9 +82,9 @@ def test_operators_that_fired_come_with_the_values_they_read(run, recorded_run):
 
 
 def test_another_library_gives_no_reasons_and_says_so(run, recorded_run):
-    record = json.loads(next(run.index("train", 1).lines(0)))
-    record["operators"][0] = "renamed"
-    group = run.details.of([from_json(json.dumps(record))])
+    rollout = rollouts_of(recorded_run)[0]
+    rollout.operators = ("renamed", *rollout.operators[1:])
+    group = run.details.of([rollout])
     assert "Another rubric library" in group["notes"][0]
     fired = [f for step in group["rollouts"][0]["steps"] for f in step["fired"]]
     assert fired

@@ -1,6 +1,5 @@
 """The data of the page leads to the same rollout in the terminal."""
 
-import json
 import shlex
 import shutil
 
@@ -8,19 +7,23 @@ import pytest
 
 from tests.cli.commands.test_inspect import trca
 from trca.cli.view.runs import RecordedRun, every_group
+from trca.records import read_rollouts, write_rollouts
+from trca.records.failures import Failure
 from trca.runs.folder import RunFolder
+
+FILE = "rollouts/iteration_000001/train.parquet"
 
 
 @pytest.fixture
 def mixed_team(recorded_team, tmp_path, monkeypatch):
-    """A run in ``outputs``: training rollouts in mixed order, with missing rollouts between."""
+    """A run in ``outputs``: training rollouts in mixed order, with missing rollouts."""
     monkeypatch.chdir(tmp_path)
     folder = shutil.copytree(recorded_team, tmp_path / "outputs" / "team")
-    train = folder / "rollouts/iteration_000001/train.jsonl"
-    shutil.copy(train, train.with_name("eval.jsonl"))
-    lines = train.read_text().splitlines()
-    missing = json.dumps({"missing": 2, "task_id": "t", "group": 1, "reason": ""})
-    train.write_text("\n".join([missing, *lines[::-2], missing, *lines[::2]]) + "\n")
+    train = folder / FILE
+    shutil.copy(train, train.with_name("eval.parquet"))
+    rollouts = list(read_rollouts(train))
+    missing = [Failure(1, "t", 2, "")]
+    write_rollouts(train, [*rollouts[::-2], *rollouts[::2]], failures=missing)
     return RecordedRun(RunFolder(folder))
 
 
@@ -39,3 +42,38 @@ def test_the_inspect_command_of_a_rollout_shows_this_rollout(mixed_team, kind):
             assert ("\nsuccess after" in shown.output) == rollout["won"]
             outputs.add(shown.output)
     assert len(outputs) == 8  # two groups of two episodes of two roles
+
+
+def test_the_list_has_groups_with_operators_missing_rollouts_and_their_order(mixed_team):
+    listing = mixed_team.index("train", 1)
+    rollouts = list(read_rollouts(mixed_team.folder.path / FILE))
+    assert [group["group"] for group in listing.groups] == [1, 0]
+    assert [group["missing"] for group in listing.groups] == [2, 0]
+    for group in listing.groups:
+        played = [rollouts[number] for number in listing.numbers[group["group"]]]
+        for summary, rollout in zip(group["rollouts"], played, strict=True):
+            assert (summary["index"], summary["agent"]) == (rollout.index, rollout.agent_id)
+            assert summary["steps"] == len(rollout.steps)
+            fired = {rollout.operators[k] for s in rollout.steps for k in s.judgments.nonzero()[0]}
+            assert {listing.operators[place] for place in summary["fired"]} == fired
+
+
+def test_a_file_that_changes_is_read_again_and_a_lost_group_is_listed(mixed_team):
+    first = mixed_team.index("train", 1)
+    assert mixed_team.index("train", 1) is first
+    write_rollouts(mixed_team.folder.path / FILE, [], failures=[Failure(5, "t", 2, "late")])
+    assert mixed_team.index("train", 1).groups == [
+        {"group": 5, "task": "t", "type": "", "missing": 2, "rollouts": []}
+    ]
+    with pytest.raises(KeyError):
+        mixed_team.group("train", 1, 5)
+
+
+def test_json_lines_of_an_earlier_version_are_listed_alike(mixed_team):
+    path = mixed_team.folder.path / FILE
+    groups, whole = mixed_team.index("train", 1).groups, mixed_team.group("train", 1, 0)
+    output = trca("inspect", "team", "--json").output
+    path.with_suffix(".jsonl").write_text(output)
+    path.unlink()
+    assert mixed_team.index("train", 1).groups == groups
+    assert mixed_team.group("train", 1, 0) == whole

@@ -32,14 +32,14 @@ from trca.algorithms.rollouts.environments import default_split
 from trca.algorithms.settings.parameters import TextParameters
 from trca.common.errors import words
 from trca.common.registry import short_name
-from trca.records import episodes
+from trca.records import episodes, write_rollouts
 from trca.records.failures import Incident
 from trca.runs.curve import draw_curve, panel_words
 from trca.runs.failures import append_failures
 from trca.runs.folder import RunFolder
 from trca.runs.provenance import panel_record, versions
 from trca.runs.reports import Report
-from trca.runs.rollout_files import write_rollouts
+from trca.runs.rollout_files import Kind, rollout_file
 from trca.runs.selection import is_best
 from trca.runs.tracking import Tracking
 from trca.tune_configs.files import ConfigError, absolute
@@ -301,13 +301,15 @@ class RunRecorder(RLlibCallback):
         self, algorithm: Any, run: RunFolder, iteration: int, report: Report | None
     ) -> None:
 
-        folder = run.rollouts(iteration)
-        path = folder / "train.jsonl"
-        write_rollouts(path, algorithm.rollouts, self._decode, algorithm.failures)
-        evaluation = algorithm.evaluation
-        if evaluation is not None and report is not None:
-            path = folder / "eval.jsonl"
-            write_rollouts(path, evaluation.rollouts, self._decode, evaluation.failures)
+        played: dict[Kind, Any] = {"train": algorithm}
+        if report is not None:
+            played["eval"] = algorithm.evaluation
+        for kind, each in played.items():
+            steps = [step for rollout in each.rollouts for step in rollout.steps]
+            prompts = [self._decode(step.prompt_ids) for step in steps]
+            path = rollout_file(run, kind, iteration)
+            write_rollouts(path, each.rollouts, prompts, each.failures)
+        if report is not None:
             about: dict[str, Any] = {"iteration": iteration}
             if gold := algorithm.gold_reads:
                 about["gold_in_training"] = gold

@@ -53,7 +53,7 @@ from trca.algorithms.learner.rows import Rows, join_rows, make_rows
 from trca.algorithms.settings.parameters import TextParameters
 from trca.envs.annotate import Operators
 from trca.records import Rollout, StepBatch, by_agent
-from trca.records.packing import pack, unpack
+from trca.records.store import from_table, to_table
 
 _BASELINE_GROUPS: Final = 10_240
 
@@ -114,13 +114,16 @@ class Replay:
         """Returns the kept rollouts and the outcomes of earlier groups."""
         return {
             "iterations": [iteration for iteration, _ in self._kept],
-            "rollouts": pack([rollout for _, rollout in self._kept]),
+            "rollouts": to_table([rollout for _, rollout in self._kept]),
             "means": list(self._means),
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Restores the kept rollouts and the outcomes."""
-        rollouts = unpack(state["rollouts"])
+        kept = state["rollouts"]
+        if isinstance(kept, dict):  # of an earlier version: the replay starts empty
+            kept, state = to_table([]), {**state, "iterations": []}
+        rollouts = from_table(kept)
         self._kept.clear()
         self._kept += zip(state["iterations"], rollouts, strict=True)
         self._means.clear()
@@ -236,7 +239,7 @@ class AgentReplays:
 
 def _copies(rollouts: Sequence[Rollout]) -> list[Rollout]:
     """Copies without advantages: arrays of fetched rollouts are views of complete batches."""
-    return unpack(pack([replace(rollout, advantages=None) for rollout in rollouts]))
+    return from_table(to_table([replace(rollout, advantages=None) for rollout in rollouts]))
 
 
 def _outcome(rollout: Rollout) -> float:

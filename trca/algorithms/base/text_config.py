@@ -262,9 +262,6 @@ class TextAlgorithmConfig(PolicyConfig[S]):
             self.max_requests_in_flight_per_env_runner = pushes
         if settings.lora_rank and (lack := missing_extra("peft", "LoRA", "lora")):
             raise ValueError(f"lora_rank is {settings.lora_rank}: {lack}")
-        recording = ("msgpack_numpy", "recording episodes", "offline")
-        if self.output and (lack := missing_extra(*recording)):
-            raise ValueError(f"output is {self.output}: {lack}")
         engine = engine_class(settings.engine)
         if lack := engine.missing():
             raise ValueError(lack)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from trca.algorithms.settings.types import OnMissingRollout
 from trca.records import Rollout
 from trca.records.failures import Failure, Incident
-from trca.records.packing import pack, unpack
+from trca.records.store import from_table, to_table
 
 if TYPE_CHECKING:
     from trca.algorithms.rollouts.recording import View
@@ -191,10 +191,10 @@ class RolloutBatch:
             self.seconds[name] = combine(self.seconds.get(name, 0.0), seconds)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickles the rollouts as columns; see `trca.records.packing`."""
+        """Pickles the rollouts as columns; see `trca.records.store`."""
         rest = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "rollouts"}
-        return _unpacked, (pack(self.rollouts), rest)
+        return _from_columns, (to_table(self.rollouts), rest)
 
 
-def _unpacked(packed: dict[str, Any], rest: dict[str, Any]) -> RolloutBatch:
-    return RolloutBatch(unpack(packed), **rest)
+def _from_columns(table: Any, rest: dict[str, Any]) -> RolloutBatch:
+    return RolloutBatch(from_table(table), **rest)

@@ -1,42 +1,54 @@
-"""Rollouts as episodes of RLlib's offline API.
+"""Rollouts for RLlib's offline API.
 
 An algorithm of this package records its rollouts if its config names a folder::
 
     config.offline_data(output="episodes")
 
-Each iteration of each env runner writes one Parquet file that RLlib reads with
-``offline_data(input_=..., input_read_episodes=True)``. `read_episodes` restores the rollouts.
+Each iteration of each env runner writes one Parquet file of `trca.records.store`, the format of the
+rollouts in run folders. RLlib reads the files of both with `RolloutPreLearner`::
+
+    config.offline_data(
+        input_=["episodes"], input_read_sample_batches=True, prelearner_class=RolloutPreLearner
+    )
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 from uuid import uuid4
 
-import msgpack
-import msgpack_numpy
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
-from pyarrow.fs import FileSelector, FileSystem, FileType, LocalFileSystem
+from pyarrow.dataset import dataset
+from pyarrow.fs import FileSystem
 from ray.rllib.core.columns import Columns
+from ray.rllib.env.multi_agent_episode import MultiAgentEpisode
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode
+from ray.rllib.offline.offline_prelearner import OfflinePreLearner
 
-from trca.records import Rollout, from_json, to_record
+from trca.records import Rollout
+from trca.records.store import SCHEMA, from_table, to_table, write_rollouts, write_table
 
-_COLUMN: Final = "item"
-"""The column in which RLlib's `OfflinePreLearner` finds episodes."""
-_RECORD: Final = "rollout"
+
+class RolloutPreLearner(OfflinePreLearner):
+    """Gives the rollouts in Parquet files to RLlib's learners as episodes of `to_episode`."""
+
+    def _map_sample_batch_to_episode(
+        self, batch: Mapping[str, Any], to_numpy: bool = False, **kwargs: Any
+    ) -> dict[str, list[SingleAgentEpisode | MultiAgentEpisode]]:
+        """RLlib's hook: one row of the batch is one rollout."""
+        columns = [pa.array(list(batch[field.name]), field.type) for field in SCHEMA]
+        rollouts = from_table(pa.table(columns, schema=SCHEMA))
+        return {"episodes": [to_episode(rollout) for rollout in rollouts if rollout.steps]}
 
 
 def to_episode(rollout: Rollout) -> SingleAgentEpisode:
     """Converts a rollout to an RLlib episode of text observations and text actions.
 
     Each ``info`` has the context of its state and, after an action, the judgments of the
-    transition; the last ``info`` has the complete record under ``rollout``.
+    transition.
     ``extra_model_outputs`` has the tokens of prompt and response, the response, and the sum of its
     log-probabilities as ``action_logp``.
 
@@ -47,7 +59,7 @@ def to_episode(rollout: Rollout) -> SingleAgentEpisode:
     if not steps:
         raise ValueError(f"the rollout of task {rollout.task_id} has no step")
     infos: list[dict[str, Any]] = [{"context": step.context} for step in steps]
-    infos.append({"context": steps[-1].next_context, _RECORD: json.dumps(to_record(rollout))})
+    infos.append({"context": steps[-1].next_context})
     for step, info in zip(steps, infos[1:], strict=True):
         info["judgments"] = step.judgments
     infos[0]["task_id"] = rollout.task_id
@@ -72,7 +84,7 @@ def to_episode(rollout: Rollout) -> SingleAgentEpisode:
 
 
 def write_episodes(rollouts: Sequence[Rollout], path: str | Path) -> int:
-    """Writes rollouts as one Parquet file of RLlib's episodes.
+    """Writes rollouts as one Parquet file.
 
     Args:
         rollouts: The rollouts; rollouts without a step are left out.
@@ -81,41 +93,34 @@ def write_episodes(rollouts: Sequence[Rollout], path: str | Path) -> int:
     Returns:
         The number of episodes in the file; 0 writes no file.
     """
-    states = [to_episode(rollout).get_state() for rollout in rollouts if rollout.steps]
-    if states:
-        packed = [msgpack.packb(state, default=msgpack_numpy.encode) for state in states]
-        files, place = _files(path)
+    episodes = [rollout for rollout in rollouts if rollout.steps]
+    if episodes and "://" in str(path):
+        files, place = FileSystem.from_uri(str(path))
         files.create_dir(place.rpartition("/")[0], recursive=True)
-        pq.write_table(pa.table({_COLUMN: packed}), place, filesystem=files)
-    return len(states)
+        write_table(to_table(episodes), place, filesystem=files)
+    elif episodes:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        write_rollouts(Path(path), episodes)
+    return len(episodes)
 
 
 def read_episodes(folder: str | Path) -> Iterator[Rollout]:
-    """Reads the rollouts of `write_episodes`; runs no code of a file.
+    """Reads the rollouts of `write_episodes`, or of a run.
 
     Args:
         folder: A file, or a folder that is searched with its subfolders; a path or a URI.
 
     Raises:
         FileNotFoundError: If the path does not exist.
-        ValueError: For an episode that is no rollout of this package.
+        ValueError: If a Parquet file does not hold rollouts of this package.
     """
-    files, place = _files(folder)
-    entry = files.get_file_info(place)
-    if entry.type is FileType.NotFound:
-        raise FileNotFoundError(f"there is nothing at {folder}")
-    inside = [entry] if entry.is_file else files.get_file_info(FileSelector(place, recursive=True))
-    for each in sorted(info.path for info in inside if info.path.endswith(".parquet")):
-        for packed in pq.read_table(each, filesystem=files)[_COLUMN].to_pylist():
-            try:  # arrays stay packed: msgpack_numpy unpickles arrays of objects
-                record = msgpack.unpackb(packed)["infos"]["data"][-1][_RECORD]
-            except (ValueError, LookupError, TypeError):
-                raise ValueError(f"{each} has episodes that are no rollouts of trca") from None
-            yield from_json(record)
-
-
-def _files(path: str | Path) -> tuple[FileSystem, str]:
-    if "://" in str(path):
-        files, place = FileSystem.from_uri(str(path))
-        return files, str(place)
-    return LocalFileSystem(), Path(path).absolute().as_posix()
+    try:
+        files = dataset(str(folder), exclude_invalid_files=False).get_fragments()
+    except FileNotFoundError:
+        raise FileNotFoundError(f"there is nothing at {folder}") from None
+    for file in files:
+        try:
+            for batch in file.to_batches():
+                yield from from_table(pa.Table.from_batches([batch]))
+        except ValueError as error:
+            raise ValueError(f"{file.path}: {error}") from None

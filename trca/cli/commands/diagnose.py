@@ -29,7 +29,7 @@ def diagnose(
     run: Annotated[
         str,
         typer.Argument(
-            metavar="RUN", help="A run, or a .jsonl file of trca evaluate --transcripts."
+            metavar="RUN", help="A run, or a .parquet file of trca evaluate --transcripts."
         ),
     ],
     config: Annotated[
@@ -61,7 +61,7 @@ def diagnose(
 
     - `trca diagnose outputs/quickstart`
     - `trca evaluate tiny --split train --tasks 16 --seeds 8 --transcripts` samples 16 groups of 8,
-      and `trca diagnose outputs/evaluation_....jsonl` makes the study of the warm start
+      and `trca diagnose outputs/evaluation_....parquet` makes the study of the warm start
     - `trca diagnose outputs/quickstart --judge NAME --base-url https://HOST/v1` lets a model label
       transitions of failed rollouts and compares its labels with the operators by Cohen's kappa;
       a second call resumes after a stop
@@ -80,7 +80,7 @@ def diagnose(
     with refusing(ConfigError, EndpointError, ValueError, OSError):
         if bool(judge) != bool(base_url):
             raise ConfigError("--judge NAME and --base-url URL go together")
-        if run.endswith(".jsonl"):
+        if run.endswith((".parquet", ".jsonl")):
             source = config or "quickstart"
             settings = TextParameters.resolve(read(source), source, need_data=False)
             parts, fix = {"all": {0: Path(run)}}, "name the right --config, or "

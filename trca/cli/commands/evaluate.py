@@ -74,7 +74,7 @@ def evaluate(
         Path | None, typer.Option(help="Folder for the report. [default: the run, or outputs]")
     ] = None,
     transcripts: Annotated[
-        bool, typer.Option("--transcripts", help="Keep every rollout too, as JSON lines.")
+        bool, typer.Option("--transcripts", help="Keep every rollout too, for trca inspect.")
     ] = False,
     agent: Annotated[
         str | None,
@@ -227,11 +227,12 @@ def evaluate(
         if finished:
             report.write(path, record, **about)
             if transcripts:
-                from trca.runs.rollout_files import write_rollouts
+                from trca.records import write_rollouts
 
+                prompts = [tokenizer.decode(s.prompt_ids) for each in rollouts for s in each.steps]
                 failures = [failure for each in played.values() for failure in each.failures]
-                to = path.with_name(f"{path.name}.jsonl")
-                write_rollouts(to, rollouts, tokenizer.decode, failures=failures)
+                to = path.with_name(f"{path.name}.parquet")
+                write_rollouts(to, rollouts, prompts, failures=failures)
     except Exception as error:
         fail(f"{words(error)}.{log_words(log)}")
     console.print(report.table(), soft_wrap=False)
@@ -244,7 +245,7 @@ def evaluate(
         console.print(f"Endpoint: {usage.words(prices)}", markup=False)
     if not finished:
         fail(f"no episode was finished, nothing is written.{log_words(log)}")
-    kinds = "md,json,jsonl" if transcripts else "md,json"
+    kinds = "md,json,parquet" if transcripts else "md,json"
     console.print(f"Written to {path.parent}:\n  {path.name}.{{{kinds}}}", markup=False)
 
 

@@ -10,14 +10,19 @@ import typer
 from trca.cli.show.console import console, refusing, use_one_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from trca.algorithms.settings.parameters import TextParameters
     from trca.records import Rollout
 
 
 def inspect(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="A run folder, or its name.")],
+    run: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN", help="A run, or a .parquet file of trca evaluate --transcripts."
+        ),
+    ],
     iteration: Annotated[
         int | None, typer.Option(min=1, help="The iteration. [default: the last recorded]")
     ] = None,
@@ -30,6 +35,9 @@ def inspect(
     prompts: Annotated[
         bool,
         typer.Option("--prompts", help="Show prompts instead of observations."),
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print whole rollouts as JSON lines.")
     ] = False,
     storage_path: Annotated[str, typer.Option(help="Folder or URI that holds the runs.")] = (
         "outputs"
@@ -44,46 +52,85 @@ def inspect(
     - `trca inspect outputs/quickstart --iteration 25 --rollout 3`
     - `trca inspect outputs/quickstart --iteration 25 --evaluation`
     - `trca inspect outputs/quickstart --rollout 3 --prompts`
+    - `trca inspect outputs/quickstart --iteration 25 --json > rollouts.jsonl`
     """
     use_one_thread()
-    from itertools import islice
-
     from trca.algorithms.settings.parameters import TextParameters
-    from trca.records import read_rollouts
     from trca.runs.folder import RunFolder
-    from trca.runs.rollout_files import read_prompts, recorded
+    from trca.runs.rollout_files import recorded
     from trca.tune_configs.files import ConfigError
 
     with refusing(ConfigError, ValueError, OSError):
-        folder = RunFolder.open_run(run, storage_path)
-        name = "eval.jsonl" if evaluation else "train.jsonl"
-        paths = recorded(folder, name, None if iteration is None else [iteration])
-        path = paths[max(paths)]
-        if rollout is None:
-            _list(read_rollouts(path), path)
-            return
-        chosen = next(islice(read_rollouts(path), rollout, None), None)
-        if chosen is None:
-            count = sum(1 for _ in read_rollouts(path))
-            raise ConfigError(f"--rollout {rollout}: {path} has {count} rollouts, numbered from 0")
-        settings = TextParameters.resolve(folder.read_config(), f"{folder.name}/config.yaml")
-        _show(chosen, settings, read_prompts(path, rollout) if prompts else [])
+        folder, path = None, Path(run)
+        if not run.endswith((".parquet", ".jsonl")):
+            folder = RunFolder.open_run(run, storage_path)
+            wanted = None if iteration is None else [iteration]
+            paths = recorded(folder, "eval" if evaluation else "train", wanted)
+            path = paths[max(paths)]
+        if as_json:
+            _print_json(path, rollout)
+        elif rollout is None:
+            _list(path)
+        else:
+            chosen, texts = _rollout(path, rollout)
+            if prompts and texts is None:
+                raise ConfigError(f"{path} has no prompts")
+            settings = None
+            if folder:
+                source = f"{folder.name}/config.yaml"
+                settings = TextParameters.resolve(folder.read_config(), source)
+            _show(chosen, settings, texts if prompts and texts else [])
 
 
-def _list(rollouts: Iterator[Rollout], path: Path) -> None:
+def _rollout(path: Path, number: int) -> tuple[Rollout, list[str] | None]:
+    """Reads a rollout and, if the file has prompts, its prompts; decodes no other group."""
+    from trca.records.store import from_table, prompts_of, read_table
+    from trca.tune_configs.files import ConfigError
+
+    groups = read_table(path, ["group"])["group"].to_pylist()
+    if number >= len(groups):
+        raise ConfigError(f"--rollout {number}: {path} has {len(groups)} rollouts, numbered from 0")
+    place = groups[:number].count(groups[number])
+    row = read_table(path, group=groups[number]).slice(place, 1)
+    return from_table(row)[0], (prompts_of(row) or [None])[0]
+
+
+def _print_json(path: Path, number: int | None) -> None:
+    """Prints rollouts in the format of `to_record`, then the missing rollouts of each group."""
+    import json
+    from dataclasses import asdict
+    from itertools import repeat
+
+    from trca.records import to_record
+    from trca.records.store import failures_of, from_table, prompts_of, read_table
+
+    if number is not None:
+        typer.echo(json.dumps(to_record(*_rollout(path, number)), ensure_ascii=False))
+        return
+    table = read_table(path)
+    for rollout, prompts in zip(from_table(table), prompts_of(table) or repeat(None), strict=False):
+        typer.echo(json.dumps(to_record(rollout, prompts), ensure_ascii=False))
+    for lost in failures_of(table):
+        about = asdict(lost)
+        typer.echo(json.dumps({"missing": about.pop("rollouts"), **about}, ensure_ascii=False))
+
+
+def _list(path: Path) -> None:
+    from trca.envs.text_env import DEFAULT_AGENT
+    from trca.records.store import summaries
+
     console.print(str(path), markup=False, style="bold")
-    for number, rollout in enumerate(rollouts):
-        foundational = sum(step.foundational for step in rollout.steps)
-        breakthrough = sum(step.breakthrough for step in rollout.steps)
+    for number, each in enumerate(summaries(path)):
+        agent = "" if each["agent_id"] == DEFAULT_AGENT else f"  {each['agent_id']}"
         console.print(
-            f"{number:>4}  {'won ' if rollout.won else 'lost'}  {len(rollout.steps):>3} steps"
-            f"  r^F {foundational:+z.2f}  r^B {breakthrough:+z.2f}"
-            f"{f'  {rollout.agent_id}' if rollout.turns else ''}  {rollout.task_id}",
+            f"{number:>4}  {'won ' if each['won'] else 'lost'}  {each['steps']:>3} steps"
+            f"  r^F {each['foundational']:+z.2f}  r^B {each['breakthrough']:+z.2f}"
+            f"{agent}  {each['task_id']}",
             markup=False,
         )
 
 
-def _show(rollout: Rollout, settings: TextParameters, prompts: Sequence[str]) -> None:
+def _show(rollout: Rollout, settings: TextParameters | None, prompts: Sequence[str]) -> None:
     """Prints a rollout. If there are prompts, they replace the observations."""
     from trca.analysis.reasons import Reasons
     from trca.cli.show.steps import (
@@ -96,7 +143,7 @@ def _show(rollout: Rollout, settings: TextParameters, prompts: Sequence[str]) ->
     )
 
     print_task(rollout.task_id, rollout.task_type)
-    reasons = Reasons(settings) if rollout.operators else None
+    reasons = Reasons(settings) if settings and rollout.operators else None
     if rollout.turns and reasons is not None and not reasons.knows(rollout):
         reasons = None  # a role that speaks has operators of messages too
     elif reasons is not None and not reasons.knows(rollout):

@@ -12,6 +12,7 @@ from trca.cli.show.console import console, errors, need_server, refusing, use_on
 
 if TYPE_CHECKING:
     from trca.cli.view.runs import RecordedRun
+    from trca.runs.rollout_files import Kind
 
 
 def view(
@@ -61,7 +62,7 @@ def view(
     _serve(runs, port)
 
 
-def _export(runs: list[RecordedRun], path: Path, kind: str, iteration: int | None) -> None:
+def _export(runs: list[RecordedRun], path: Path, kind: Kind, iteration: int | None) -> None:
     from trca.cli.view.bundle import single_file
     from trca.cli.view.runs import every_group
     from trca.common.files import write_text
@@ -70,7 +71,7 @@ def _export(runs: list[RecordedRun], path: Path, kind: str, iteration: int | Non
     wanted = None if iteration is None else [iteration]
     data: dict[str, Any] = {"kind": kind, "runs": []}
     for run in runs:
-        number = max(recorded(run.folder, f"{kind}.jsonl", wanted))
+        number = max(recorded(run.folder, kind, wanted))
         listed = run.groups(kind, number, 0, len(run.index(kind, number).groups))
         whole = {group["group"]: group for group in every_group(run, kind, number)}
         about = run.about() | {"iterations": {kind: [number]}}

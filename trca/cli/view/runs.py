@@ -5,22 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import suppress
-from functools import cached_property
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
-from trca.cli.view.index import RolloutIndex, index_of
+from trca.common.files import FileVersion, versions
 from trca.common.registry import short_name
 from trca.runs.refusals import quoted
-from trca.runs.rollout_files import iteration_files, load_library
+from trca.runs.rollout_files import Kind, iteration_files, load_library
 from trca.tune_configs.run_parameters import method_name
 
 if TYPE_CHECKING:
     from trca.cli.view.details import Details
     from trca.runs.folder import RunFolder
 
-KINDS: Final = ("train", "eval")
+KINDS: Final[tuple[Kind, ...]] = ("train", "eval")
 """Kinds of rollouts: training and held-out evaluation."""
 _CURVES: Final = (
     "iteration",
@@ -31,6 +32,25 @@ _CURVES: Final = (
     "breakthrough_reward",
 )
 _OPERATOR: Final = "operators/"
+
+
+@dataclass
+class Listing:
+    """The rollouts of one file, by groups in the order of the file.
+
+    Attributes:
+        operators: Ids of the operators that fired in any rollout.
+        groups: The list entry of each group, as plain JSON types: ``group``, ``task``,
+            ``type``, ``missing`` (number of missing rollouts), and ``rollouts``, each with
+            ``index``, ``agent``, ``won``, ``score``, ``steps``, ``foundational`` and
+            ``breakthrough`` (sums of r^F and r^B) and ``fired`` (places in ``operators``).
+        numbers: The numbers of the rollouts of each group in the file, which ``trca inspect
+            --rollout`` takes.
+    """
+
+    operators: list[str] = field(default_factory=list)
+    groups: list[dict[str, Any]] = field(default_factory=list)
+    numbers: dict[int, list[int]] = field(default_factory=dict)
 
 
 class RecordedRun:
@@ -58,7 +78,7 @@ class RecordedRun:
             "metrics": {name: [_finite(row.get(name)) for row in rows] for name in names},
         }
 
-    def index(self, kind: str, iteration: int) -> RolloutIndex:
+    def index(self, kind: Kind, iteration: int) -> Listing:
         """The rollouts of an iteration.
 
         Raises:
@@ -67,7 +87,7 @@ class RecordedRun:
         """
         path = self._paths(kind)[iteration]
         with self._indexing:
-            return index_of(path)
+            return _listing(path, versions(path))
 
     def index_first(self) -> None:
         """Indexes the iteration that the page shows first. The request for it raises the errors."""
@@ -75,7 +95,7 @@ class RecordedRun:
             with suppress(ValueError, OSError):
                 self.index(KINDS[0], max(paths))
 
-    def groups(self, kind: str, iteration: int, start: int, count: int) -> dict[str, Any]:
+    def groups(self, kind: Kind, iteration: int, start: int, count: int) -> dict[str, Any]:
         """Part of the list of groups. Raises the errors of `index`."""
         index = self.index(kind, iteration)
         return {
@@ -84,27 +104,23 @@ class RecordedRun:
             "groups": index.groups[start : start + count],
         }
 
-    def group(self, kind: str, iteration: int, number: int) -> dict[str, Any]:
+    def group(self, kind: Kind, iteration: int, number: int) -> dict[str, Any]:
         """All data of a group. Raises the errors of `index`, or KeyError for an empty group.
 
         Each rollout has the key ``inspect``: the command that shows the rollout in a terminal.
         """
-        from trca.records import from_json
+        from trca.records.store import from_table, read_table
 
-        index = self.index(kind, iteration)
-        rollouts = [from_json(line) for line in index.lines(number)]
-        if not rollouts:
-            raise KeyError(number)
+        numbers = self.index(kind, iteration).numbers[number]
+        rollouts = from_table(read_table(self._paths(kind)[iteration], group=number))
         with self._lock:  # threads cannot share the judge
             group = self.details.of(rollouts)
-        for rollout, place in zip(group["rollouts"], index.numbers(number), strict=True):
+        for rollout, place in zip(group["rollouts"], numbers, strict=True):
             rollout["inspect"] = self._inspect(kind, iteration, place)
         return group
 
     def load(self) -> None:
         """Loads the parts that `group` needs, which takes seconds."""
-        import trca.records  # noqa: F401
-
         with self._lock:
             self.details.load()
 
@@ -118,14 +134,14 @@ class RecordedRun:
         settings = TextParameters.resolve(self.folder.read_config(), source, need_data=False)
         return Details(settings)
 
-    def _inspect(self, kind: str, iteration: int, number: int) -> str:
+    def _inspect(self, kind: Kind, iteration: int, number: int) -> str:
         """The command that shows a rollout, by the number of the rollout in its file."""
         evaluation = " --evaluation" if kind == "eval" else ""
         name = quoted(self.folder.name)
         return f"trca inspect {name} --iteration {iteration} --rollout {number}{evaluation}"
 
-    def _paths(self, kind: str) -> dict[int, Path]:
-        return iteration_files(self.folder, f"{kind}.jsonl")
+    def _paths(self, kind: Kind) -> dict[int, Path]:
+        return iteration_files(self.folder, kind)
 
     def _meanings(self) -> list[dict[str, str]]:
         """Id, category and description of each operator; none where nothing judges the run."""
@@ -139,11 +155,35 @@ class RecordedRun:
         return [{name: getattr(each, name) for name in fields} for each in operators]
 
 
-def every_group(run: RecordedRun, kind: str, iteration: int) -> Iterator[dict[str, Any]]:
+def every_group(run: RecordedRun, kind: Kind, iteration: int) -> Iterator[dict[str, Any]]:
     """The data of all groups of an iteration that have a rollout; see `RecordedRun.group`."""
     for group in run.index(kind, iteration).groups:
         if group["rollouts"]:
             yield run.group(kind, iteration, group["group"])
+
+
+@lru_cache(maxsize=64)
+def _listing(path: Path, file: tuple[FileVersion, ...]) -> Listing:
+    """The rollouts of a file. A version of the file is read once."""
+    from trca.records.store import failures_of, read_table, summaries
+
+    listing, groups, places = Listing(), dict[int, dict[str, Any]](), dict[str, int]()
+
+    def group_of(number: int, task: str) -> dict[str, Any]:
+        new = {"group": number, "task": task, "type": "", "missing": 0, "rollouts": []}
+        return groups.setdefault(number, new)
+
+    for number, summary in enumerate(summaries(path)):
+        group = group_of(summary.pop("group"), summary.pop("task_id"))
+        group["type"] = summary.pop("task_type")
+        fired = [places.setdefault(name, len(places)) for name in summary["fired"]]
+        summary |= {"agent": summary.pop("agent_id"), "fired": fired}
+        group["rollouts"].append(summary)
+        listing.numbers.setdefault(group["group"], []).append(number)
+    for failure in failures_of(read_table(path, [])):
+        group_of(failure.group, failure.task_id)["missing"] += failure.rollouts
+    listing.operators, listing.groups = list(places), list(groups.values())
+    return listing
 
 
 def _finite(value: Any) -> float | None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 
 from fastapi import FastAPI, HTTPException, Query, Request, Response
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from trca.cli.view.bundle import POLICY, read
 from trca.cli.view.runs import RecordedRun
+from trca.runs.rollout_files import Kind
 
 HOST: Final = "127.0.0.1"
 PAGE: Final = 250
@@ -24,8 +25,6 @@ _HEADERS: Final = {
     "Cache-Control": "no-store",
 }
 _FILES: Final = {"view.html": "text/html", "view.css": "text/css", "view.js": "text/javascript"}
-
-Kind = Literal["train", "eval"]
 
 
 def create_app(runs: Sequence[RecordedRun]) -> FastAPI:
