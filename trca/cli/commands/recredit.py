@@ -12,7 +12,7 @@ from trca.cli.show.console import console, refusing, use_one_thread
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from trca.analysis.recredit import Change, Fired
+    from trca.analysis.recredit import Change
     from trca.tune_configs.settings import RunSettings
 
 
@@ -182,7 +182,8 @@ def _print(change: Change, about: dict[str, Any], whose: str) -> None:
         return
     operators = table("operator fired", "steps", "mean before", "mean after", "other sign")
     for each in sorted(fired, key=lambda each: -abs(each.after - each.before)):
-        operators.add_row(*_cells(each))
+        means = f"{each.before:+z.3f}", f"{each.after:+z.3f}"
+        operators.add_row(each.operator, f"{each.steps:,}", *means, _share(each.flipped))
     console.print(operators, soft_wrap=False)
     if silent := [each.operator for each in change.operators if not each.steps]:
         console.print(f"Never fired: {', '.join(silent)}", markup=False)
@@ -196,16 +197,6 @@ def _ranges(numbers: list[int]) -> str:
             text.append(f"{start}" if start == number else f"{start}-{number}")
             start = following or 0
     return ", ".join(text)
-
-
-def _cells(each: Fired) -> tuple[str, ...]:
-    return (
-        each.operator,
-        f"{each.steps:,}",
-        f"{each.before:+z.3f}",
-        f"{each.after:+z.3f}",
-        _share(each.flipped),
-    )
 
 
 def _share(value: float) -> str:

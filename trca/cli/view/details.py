@@ -129,8 +129,9 @@ class Details:
         none: list[Parts] = [{} for _ in rollouts]
         parameters = self.settings.parameters
         reasons = self._reasons
+        credited = all(rollout.advantages is not None for rollout in rollouts)
         explained = reasons is not None and all(map(reasons.knows, rollouts))
-        if parameters.credit != "trca" or not explained or not _all_credited(rollouts):
+        if parameters.credit != "trca" or not explained or not credited:
             return none, ""
         assert reasons is not None
         assert isinstance(parameters, TRCAParameters)  # `trca` is the rule of TRCA alone
@@ -249,7 +250,3 @@ def _thought(step: Step) -> str:
     if match := _THOUGHT.search(step.response):
         return match[1].strip()
     return step.response.partition("<action>")[0].strip() if step.parsed else ""
-
-
-def _all_credited(rollouts: Sequence[Rollout]) -> bool:
-    return all(rollout.advantages is not None for rollout in rollouts)
