@@ -13,7 +13,7 @@ WORKDIR /opt/trca
 COPY . .
 RUN if [ -n "$TORCH_INDEX" ]; then \
         python3 -m venv .venv \
-        && .venv/bin/python -m pip install --no-cache-dir --constraint constraints.txt --index-url "$TORCH_INDEX" torch; \
+        && .venv/bin/python -m pip install --no-cache-dir --constraint constraints/all.txt --index-url "$TORCH_INDEX" torch; \
     fi \
     && PIP_NO_CACHE_DIR=1 make .venv/.train
 ENV PATH=/opt/trca/.venv/bin:$PATH

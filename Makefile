@@ -5,7 +5,7 @@
 # make test-vllm  sets up an environment with vLLM and runs the tests of the vLLM engine
 # make test-smollm2  fetches a pretrained language model, and imitates and trains with it, on vLLM too
 # make test-interop  sets up an environment each with TRL, OpenEnv, verifiers, ScienceWorld, verl and SkyRL, and runs the
-#              tests of our adapters and of examples/scienceworld
+#              tests of plugins/interop and of examples/scienceworld
 # make faults  plants wrong code in a copy, one fault at a time, and runs the tests that must find the fault;
 #              make faults WORDS="entropy KL" takes the faults with one of the words in the name
 # make lint    sets everything up and checks style and types, and that every planted fault still applies
@@ -21,6 +21,12 @@ PYTEST = .venv/bin/pytest -n logical --maxprocesses 4 --dist loadfile --no-loads
 
 # Faults of `make faults` by words of their names; all without a word.
 WORDS ?=
+
+# Libraries with adapters in plugins/interop, and the library of examples/scienceworld; each has a file in constraints/.
+LIBRARIES = trl openenv verifiers verl skyrl scienceworld
+
+# Tests of the plug-in.
+INTEROP = plugins/interop/tests
 
 # Folders of tests for `make quick`; PART names another.
 QUICK = tests/rubric tests/common tests/analysis tests/test_root_files.py
@@ -47,11 +53,11 @@ test-smollm2: .venv-vllm/.ready
 	.venv-vllm/bin/python -m pytest tests/smollm2
 
 test-interop: .venv-interop/.ready
-	.venv-interop/trl/bin/python -m pytest tests/interop/test_trl.py tests/interop/test_docs.py
-	.venv-interop/openenv/bin/python -m pytest tests/interop/test_openenv.py tests/interop/test_docs.py
-	.venv-interop/verifiers/bin/python -m pytest tests/interop/test_verifiers.py tests/interop/test_docs.py
-	.venv-interop/verl/bin/python -m pytest tests/interop/test_verl.py tests/interop/test_docs.py
-	.venv-interop/skyrl/bin/python -m pytest tests/interop/test_skyrl.py tests/interop/test_docs.py
+	.venv-interop/trl/bin/python -m pytest $(INTEROP)/test_trl.py $(INTEROP)/test_docs.py
+	.venv-interop/openenv/bin/python -m pytest $(INTEROP)/test_openenv.py $(INTEROP)/test_docs.py
+	.venv-interop/verifiers/bin/python -m pytest $(INTEROP)/test_verifiers.py $(INTEROP)/test_docs.py
+	.venv-interop/verl/bin/python -m pytest $(INTEROP)/test_verl.py $(INTEROP)/test_docs.py
+	.venv-interop/skyrl/bin/python -m pytest $(INTEROP)/test_skyrl.py $(INTEROP)/test_docs.py
 	.venv-interop/scienceworld/bin/python -m pytest examples/scienceworld/tests
 
 faults: .venv/.ready
@@ -68,18 +74,18 @@ docs: .venv/.docs
 
 .venv: .venv/.ready
 
-.venv/.train: pyproject.toml constraints.txt
+.venv/.train: pyproject.toml constraints/all.txt
 	.ci/setup train
 
-.venv/.ready: .venv/.train
+.venv/.ready: .venv/.train plugins/interop/pyproject.toml
 	.ci/setup dev
 
-.venv-vllm/.ready: .venv/.ready constraints-vllm.txt
+.venv-vllm/.ready: .venv/.ready constraints/vllm.txt
 	.ci/setup-vllm
 
-.venv-interop/.ready: .venv/.ready constraints-trl.txt constraints-openenv.txt constraints-verifiers.txt constraints-scienceworld.txt constraints-verl.txt constraints-skyrl.txt
-	.ci/setup-interop
+.venv-interop/.ready: .venv/.ready $(LIBRARIES:%=constraints/%.txt)
+	.ci/setup-interop $(LIBRARIES)
 
 .venv/.docs: .venv/.ready
-	.venv/bin/python -m pip install --quiet --quiet --constraint constraints.txt --editable '.[docs]'
+	.venv/bin/python -m pip install --quiet --quiet --constraint constraints/all.txt --editable '.[docs]'
 	touch .venv/.docs

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from trca.envs.alfworld.data import generate
-from trca.envs.alfworld.data.archive import GAME_FILE
-from trca.envs.alfworld.data.official import OfficialGames
+from trca.envs.alfworld.data.official import GAME_FILE, OfficialGames
 from trca.envs.alfworld.data.rooms import SIZES
 from trca.envs.alfworld.data.sources import GeneratedGames
 

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from trca.envs.alfworld.data.sources import game_source
 from trca.envs.alfworld.env import ALFWorldEnv
-from trca.envs.alfworld.tasks import TASK_TYPES
+from trca.envs.alfworld.resources import TASK_TYPES
 
 Player = Callable[[ALFWorldEnv, list[str]], str]
 

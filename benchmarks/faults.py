@@ -43,6 +43,7 @@ from rich.console import Console
 from rich.table import Table
 
 from trca.algorithms import TRCAConfig
+from trca.algorithms.learner.group import LearnersLostError
 from trca.algorithms.learner.learner import TextLearner
 from trca.common.json_lines import read_lines
 from trca.envs.alfworld.env import ALFWorldEnv
@@ -251,11 +252,24 @@ def runner_killed_ahead(folder: Path) -> Seen:
 
 
 def learner_killed(folder: Path) -> Seen:
-    """Kills the learner's process after the first mini-batch of an update."""
-    return disturb(
-        make(folder, num_learners=1, minibatch_size=8),
-        lambda _: write(folder / "learner", "dies"),
-    )
+    """Kills the learner's process after the first mini-batch of an update; the run resumes."""
+    config = make(folder, num_learners=1, minibatch_size=8).reporting(run_folder=folder / "run")
+    algorithm = config.build_algo()
+    train(algorithm)
+    usual, _ = train(algorithm)
+    write(folder / "learner", "dies")
+    start = time.perf_counter()
+    try:
+        train(algorithm)
+    except LearnersLostError:
+        incidents = algorithm.incidents
+    algorithm.stop()
+    algorithm = config.copy(copy_frozen=False).build_algo()
+    lost = 3 - algorithm.iteration
+    _, result = train(algorithm)
+    seconds = time.perf_counter() - start
+    algorithm.stop()
+    return Seen(tell(incidents), lost, int(result["missing_rollouts"]), seconds - usual)
 
 
 def environment_raises(folder: Path) -> Seen:

@@ -9,13 +9,13 @@ row, held out and in training, with half of the 95% t interval over panels on ea
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Sequence
 from itertools import takewhile
 from pathlib import Path
 from typing import Final
 
-from trca.cli.show.figure_labels import symbol, wrap_label
-from trca.cli.show.figures import SERIES
+from trca.cli.show.figures import SERIES, symbol
 from trca.runs.curve import figure_in, success_axis
 
 ROOT: Final = Path(__file__).parents[1]
@@ -72,7 +72,7 @@ def draw(rows: Sequence[Row], setting: str, sweep: str, path: Path) -> None:
                 axis.plot(place, mean, "o", color=color, markersize=6)
                 text = {"fontsize": 8.5, "va": "center", "color": color}
                 axis.text(place + 0.08, mean, f"{mean:.0%}", **text)
-            labels = [wrap_label(name.replace("_", " "), 72 // len(rows)) for name, _ in rows]
+            labels = [textwrap.fill(name.replace("_", " "), 72 // len(rows)) for name, _ in rows]
             axis.set_xticks(range(len(rows)), labels, fontsize=8.5)
             axis.set_xlim(-0.5, len(rows) - 0.5)
             axis.set_xlabel(symbol(setting))

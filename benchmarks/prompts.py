@@ -27,8 +27,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from trca.algorithms.learner.passes import token_batch
 from trca.algorithms.learner.rows import Rows, scored_rows
-from trca.algorithms.learner.tensors import token_batch
 from trca.common.markdown import markdown_table
 from trca.envs import make
 from trca.envs.demonstrations import random_action
@@ -157,7 +157,7 @@ def learner(rows: Rows, budget: int) -> int:
     """Tokens that learners with shared prefixes compute."""
     count = 0
     for micro in rows.microbatches(budget):
-        batch = token_batch(micro, micro.action, "cpu", share=True)
+        batch = token_batch(micro, micro.action_mask, "cpu", share=True)
         count += int(micro.lengths.sum()) if batch.shared is None else len(batch.shared.owner)
     return count
 

@@ -35,7 +35,7 @@ import uvicorn
 from rich.console import Console
 from rich.table import Table
 
-from trca.envs.retrieval.bm25_retriever import BM25Retriever
+from trca.envs.retrieval.bm25 import BM25Retriever
 from trca.envs.retrieval.http import HttpRetriever
 from trca.envs.retrieval.indexing import index_corpus
 from trca.envs.retrieval.lucene import LuceneRetriever, build_lucene, preflight

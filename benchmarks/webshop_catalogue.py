@@ -23,8 +23,8 @@ from rich.console import Console
 from rich.table import Table
 
 from trca.envs.webshop.data.catalogue import Catalogue
-from trca.envs.webshop.data.sources import GeneratedSource
-from trca.envs.webshop.data.store import open_store
+from trca.envs.webshop.data.shelf import open_store
+from trca.envs.webshop.data.sources import generated_source
 
 _ASKED = 1000
 _COLUMNS = (
@@ -79,7 +79,7 @@ def in_process(count: int, folder: str) -> dict[str, float]:
 def measure(count: int, folder: Path) -> dict[str, float]:
     """Opens a catalogue, building it if needed, and measures products and searches."""
     started = time.process_time()
-    catalogue = Catalogue(open_store(GeneratedSource(count), folder))
+    catalogue = Catalogue(open_store(generated_source(count), folder))
     catalogue.search("a jute rug", 50)
     opened = time.process_time() - started
     positions = range(0, count, max(count // _ASKED, 1))

@@ -86,7 +86,8 @@ This page shows the help of every command (`trca COMMAND --help` or `-h`). `trca
 commands, `trca --version` shows the version. `play`, `new-env`, `rubric` and `data` work in the
 base installation, `serve-retriever` needs `trca[serve]`. All further commands need `trca[train]`;
 `view` also needs `trca[serve]`, `jobs` and `submit --to ray` also need `trca[clusters]`. Models at
-an endpoint need `trca[endpoint]`. CONFIG is the name of a
+an endpoint need `trca[endpoint]`. `import-dump` is a command of the [plug-in](interop_credit.md)
+`plugins/interop`. CONFIG is the name of a
 [config of the package](settings.md#configs-that-come-with-the-package) or the path of [your own
 file](settings.md#a-config-file-of-your-own). `python docs/build.py` writes this page.
 """
@@ -310,10 +311,11 @@ def _command(name: str, command: Any) -> str:
 
 
 def _members(parameter: Any) -> list[str]:
-    """The values of an option with an enumeration."""
+    """The values of an option with an enumeration or a literal type."""
     kind = parameter.type_descriptor.annotation
-    members = isinstance(kind, type) and issubclass(kind, Enum)
-    return [str(each.value) for each in kind] if members else []
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return [str(each.value) for each in kind]
+    return list(get_args(kind)) if get_origin(kind) is Literal else []
 
 
 def _usage(argument: Any) -> str:

@@ -61,7 +61,7 @@ class Block:
 
     @property
     def library(self):
-        """The library of a block that `tests/interop` runs."""
+        """The library of a block that `plugins/interop/tests` runs."""
         named = re.search(r"<!-- run by make test-interop: (\w+) -->", self.notes)
         return named[1] if named else ""
 
@@ -156,7 +156,8 @@ def test_every_script_and_page_that_a_page_names_is_there(page):
         assert (ROOT / script).is_file(), script
     for link in re.findall(r"\]\((?!http)([^)#]+)", content):
         assert ((ROOT / page).parent / link).exists(), link
-    for path in re.findall(r"`((?:trca|tests|benchmarks|docs|examples)/[\w/]+\.\w+)`", content):
+    folders = "trca|plugins|tests|benchmarks|docs|examples"
+    for path in re.findall(rf"`((?:{folders})/[\w/]+\.\w+)`", content):
         assert (ROOT / path).is_file(), path
 
 

@@ -52,6 +52,13 @@ def test_targets_of_make_exist(name):
     assert named <= targets() | {".venv"}
 
 
+def test_every_file_of_constraints_is_used_and_there():
+    scripts = "\n".join(map(text, ["Makefile", "Dockerfile", *map(str, ROOT.glob(".ci/*"))]))
+    (libraries,) = re.findall(r"^LIBRARIES = (.*)$", scripts, re.M)
+    named = {*re.findall(r"constraints/(\w+)\.txt", scripts), *libraries.split()}
+    assert named == {path.stem for path in ROOT.glob("constraints/*")}
+
+
 def snippets(page):
     """The code in a page of Markdown: blocks and inline."""
     return ["".join(parts) for parts in re.findall(r"```(.*?)```|`([^`]+)`", page, re.S)]

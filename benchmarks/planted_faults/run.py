@@ -67,7 +67,7 @@ def load_libraries() -> None:
 def copy_tree(root: Path, tree: Path) -> None:
     """Copies the package, the tests, and the examples and pages that tests read."""
     command = ["git", "-C", str(root), "ls-files", "-co", "--exclude-standard"]
-    command += ["trca", "tests", "examples", "docs", "pyproject.toml"]
+    command += ["trca", "plugins", "tests", "examples", "docs", "pyproject.toml"]
     names = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split("\n")
     for name in filter(None, names):
         if (root / name).exists():
@@ -91,8 +91,9 @@ def run_tests(tree: Path, tests: Sequence[str]) -> Outcome:
                 os.dup2(file.fileno(), 1)
                 os.dup2(file.fileno(), 2)
             os.chdir(tree)
-            sys.path.insert(0, str(tree))
-            os.environ["PYTHONPATH"] = str(tree)
+            places = [str(tree), *map(str, tree.glob("plugins/*"))]
+            sys.path[:0] = places
+            os.environ["PYTHONPATH"] = os.pathsep.join(places)
             witness = Witness()
             import pytest
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import torch
 
-from trca.algorithms.learner.optimizers.optimizer import OptimizerSpec
+from trca.algorithms.learner.optimizers import OptimizerSpec
 
 
 def momentum(spec: OptimizerSpec) -> dict[str, torch.optim.Optimizer]:

@@ -1,27 +1,34 @@
-"""The error for a missing package names the extra."""
+"""The error for a missing package or plug-in names the fix."""
 
-from importlib.util import find_spec
+import subprocess
+import sys
 
 import pytest
-from typer.testing import CliRunner
 
-from trca.cli import app
-from trca.common.extras import required
-
-
-def test_an_installed_library_is_imported():
-    assert required("json.decoder", "trl").JSONDecoder
-
-
-def test_the_error_for_a_missing_library_names_the_extra():
-    with pytest.raises(ImportError, match=r"'no_library': pip install 'trca\[trl\]'"):
-        required("no_library", "trl")
+NO_PLUGIN = (
+    "import importlib.metadata as metadata, sys\n"
+    "sys.modules['trca_interop'] = None\n"
+    "metadata.entry_points = lambda group: metadata.EntryPoints(())\n"
+)
+"""Begin of a program in an environment without plug-ins."""
 
 
-@pytest.mark.skipif(find_spec("openenv") is not None, reason="OpenEnv is here")
-def test_an_environment_without_its_extra_is_refused_in_one_line():
-    url = "env_config.url=http://127.0.0.1:9"
-    env = ["--env", "trca.interop.openenv_env:RemoteEnv", "--set", url]
-    result = CliRunner().invoke(app, ["train", "--algorithm", "GRPO", *env, "--dry-run"])
-    assert result.exit_code == 2, result.output
-    assert "RemoteEnv needs openenv: pip install 'trca[openenv]'" in result.output
+@pytest.mark.parametrize(
+    ("program", "code", "error"),
+    [
+        ("import trca.interop.trl", 1, "trca.interop needs the plug-in trca_interop"),
+        (
+            "import trca.cli; trca.cli.app(['import-dump', 'dump', '--config=mine.yaml'])",
+            2,
+            "import-dump is a command of a plug-in",
+        ),
+    ],
+)
+def test_the_error_for_the_missing_plug_in_names_its_installation(program, code, error):
+    done = subprocess.run(
+        [sys.executable, "-c", NO_PLUGIN + program], capture_output=True, text=True
+    )
+    assert done.returncode == code
+    last = done.stderr.splitlines()[-1]
+    assert error in last
+    assert last.endswith("pip install ./plugins/interop in a checkout of TRCA")

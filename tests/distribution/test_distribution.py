@@ -21,7 +21,7 @@ import trca
 ROOT = Path(trca.__file__).parents[1]
 HEAVY = {"alfworld", "matplotlib", "pandas", "pyarrow", "ray", "scipy", "torch", "transformers"}
 MOST_MB = 300
-PACKAGES = ("trca", "trca_verifiers")
+PACKAGES = ("trca",)
 
 pytestmark = pytest.mark.slow
 
@@ -52,7 +52,7 @@ def base(built, tmp_path_factory):
     folder = tmp_path_factory.mktemp("base")
     succeed(sys.executable, "-m", "venv", folder)
     python = folder / "bin" / "python"
-    constraints = ROOT / "constraints.txt"
+    constraints = ROOT / "constraints" / "all.txt"
     succeed(python, "-m", "pip", "install", "--quiet", "--constraint", constraints, built[1])
     return python
 
@@ -148,16 +148,17 @@ def test_importing_an_algorithm_in_the_base_names_the_missing_packages(base, tmp
 
 @pytest.fixture(scope="module")
 def project(built, tmp_path_factory):
-    """The Python of a user's project: the wheel, a package that extends trca, and the training
-    packages of this environment."""
+    """The Python of a user's project: the wheel, a package that extends trca, the plug-in, and the
+    training packages of this environment."""
     folder = tmp_path_factory.mktemp("project")
     succeed(sys.executable, "-m", "venv", folder)
     python = folder / "bin" / "python"
     packages = Path(succeed(python, "-c", "import site; print(site.getsitepackages()[0])").strip())
     (packages / "training.pth").write_text(site.getsitepackages()[0])
     source = shutil.copytree(ROOT / "examples" / "key_door", folder / "key_door")
+    plugin = shutil.copytree(ROOT / "plugins" / "interop", folder / "interop")
     pip = (python, "-m", "pip", "install", "--quiet", "--no-deps")
-    succeed(*pip, built[1], source)
+    succeed(*pip, built[1], source, plugin)
     location = succeed(python, "-c", "import trca; print(trca.__file__)", cwd=folder)
     assert location.startswith(str(packages))
     return python, source
@@ -166,6 +167,23 @@ def project(built, tmp_path_factory):
 def test_a_foreign_project_tests_its_environment_against_the_wheel(project):
     python, source = project
     assert "4 passed" in succeed(python, "-m", "pytest", "-p", "no:cacheprovider", cwd=source)
+
+
+def test_the_plug_in_extends_the_wheel(project, tmp_path):
+    python, _ = project
+    program = """
+from importlib.util import find_spec
+from pathlib import Path
+
+import trca
+from trca.interop import credit
+
+packages = Path(trca.__file__).parents[1]
+assert Path(credit.__file__) == packages / "trca_interop" / "credit.py"
+assert Path(find_spec("trca_verifiers").origin).parents[1] == packages
+"""
+    succeed(python, "-c", program, cwd=tmp_path)
+    succeed(python.with_name("trca"), "import-dump", "--help", cwd=tmp_path)
 
 
 def test_the_quickstart_starts_from_the_policy_in_the_wheel(project, tmp_path):

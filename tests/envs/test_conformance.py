@@ -18,6 +18,7 @@ register("test/JudgedKeyDoor-v0", load_file(EXAMPLES / "key_door" / "key_door" /
 register("test/PlainKeyDoor-v0", load_file(EXAMPLES / "plain_key_door.py").KeyDoor)
 EXAMPLE_IDS = ("test/JudgedKeyDoor-v0", "test/PlainKeyDoor-v0")
 IDS = (*PACKAGED, *EXAMPLE_IDS)
+WORKERS = {"vectorization_mode": "async", "vector_kwargs": {"shared_memory": False}}
 
 pytestmark = pytest.mark.parametrize("name", IDS)
 
@@ -73,7 +74,7 @@ def test_a_seed_repeats_tasks_and_episodes_in_another_copy(name):
     assert data_equivalence(played(), played(), exact=True)
 
 
-@pytest.mark.parametrize("options", [{}, {"vectorization_mode": "async"}])
+@pytest.mark.parametrize("options", [{}, WORKERS])
 def test_a_vector_plays_what_its_environments_play_alone(name, options):
     """Plays at least two episodes, since a vector resets an environment after an episode."""
     vector = gymnasium.make_vec(name, num_envs=2, **options)

@@ -14,7 +14,7 @@ from pettingzoo.test import api_test, parallel_api_test, parallel_seed_test, see
 
 from tests.toy import Rooms
 from trca.envs import aec_env, make, parallel_env
-from trca.envs.multi_agent import ParallelTextEnv, TurnTextEnv
+from trca.envs.teams.team import Team
 from trca.envs.text_env import Outcome
 
 SETTINGS: list[tuple[str, dict[str, Any]]] = [
@@ -56,7 +56,7 @@ def test_seeds(name: str, settings: dict[str, Any]) -> None:
     seed_test(maker(aec_env, name, settings), num_cycles=20)
 
 
-def odd_room(agents: int = 3) -> ParallelTextEnv:
+def odd_room(agents: int = 3) -> Any:
     return parallel_env("tests.toy:Rooms", agents=agents)
 
 
@@ -114,7 +114,7 @@ def test_only_the_role_on_turn_acts() -> None:
 
 
 def test_a_role_gets_what_came_of_its_act_at_its_next_turn() -> None:
-    env: TurnTextEnv = aec_env("alfworld", team="alfworld_planner")
+    env: Any = aec_env("alfworld", team="alfworld_planner")
     env.reset(seed=0)
     turns = []
     for agent in env.agent_iter():
@@ -125,7 +125,7 @@ def test_a_role_gets_what_came_of_its_act_at_its_next_turn() -> None:
             continue
         if agent == "planner" and "rubric" in info:
             assert "heeded" in info["rubric"]["fired"]
-        env.step(env._core._env.oracle_action())  # type: ignore[attr-defined]
+        env.step(env.team_env.oracle_action())
     assert {agent for agent, _, _ in turns} == {"planner", "executor"}
     assert [reward for _, reward, _ in turns] == [1.0, 1.0]
 
@@ -137,15 +137,24 @@ class Paying(Rooms):
         return super().take_action(action)._replace(reward=0.5)
 
 
-def test_a_turn_gives_the_rewards_since_the_last_action_of_the_agent() -> None:
-    env = aec_env(Paying, agents=2)
+TWO = Team.parse("roles: {agent_0: {acts: [all]}, other: {acts: [all]}}")
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [({"agents": 2}, [0.0, 0.5, 0.5, 0.5, 0.5]), ({"team": TWO}, [0.0, 1.0, 1.0])],
+)
+def test_a_turn_gives_the_rewards_since_the_last_action_of_the_agent(
+    settings: dict[str, Any], expected: list[float]
+) -> None:
+    env = aec_env(Paying, **settings)
     env.reset(seed=0)
     rewards = []
     for agent in env.agent_iter():
         _, reward, terminated, truncated, _ = env.last()
         rewards.append((agent, reward))
         env.step(None if terminated or truncated else "sing")
-    assert [reward for agent, reward in rewards if agent == "agent_0"] == [0.0, 0.5, 0.5, 0.5, 0.5]
+    assert [reward for agent, reward in rewards if agent == "agent_0"] == expected
 
 
 def test_agents_or_a_team_must_be_given() -> None:

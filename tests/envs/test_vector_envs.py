@@ -1,8 +1,4 @@
-"""Gymnasium's vector environments accept every environment without settings."""
-
-import os
-import tempfile
-from pathlib import Path
+"""Gymnasium's vector environments accept every environment."""
 
 import gymnasium
 import pytest
@@ -26,39 +22,20 @@ def play(vector):
 
 
 @pytest.mark.parametrize("env_id", IDS)
-def test_the_default_async_vector_shows_what_the_sync_one_shows(env_id):
-    sync = play(gymnasium.make_vec(env_id, num_envs=2, vectorization_mode="sync"))
-    assert play(gymnasium.make_vec(env_id, num_envs=2, vectorization_mode="async")) == sync
+def test_an_async_vector_shows_what_the_sync_one_shows(env_id):
+    sync = play(gymnasium.make_vec(env_id, num_envs=2))
+    options = {"shared_memory": False}
+    vector = gymnasium.make_vec(
+        env_id, num_envs=2, vectorization_mode="async", vector_kwargs=options
+    )
+    assert play(vector) == sync
     assert all(len(observation) > 20 for observation in sync[0][0])
 
 
-def test_spawned_workers_write_too(tmp_path, monkeypatch):
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    options = {"context": "spawn", "copy": False}
-    vector = gymnasium.make_vec(
-        "trca/SearchQA-v0", num_envs=1, vectorization_mode="async", vector_kwargs=options
-    )
-    observations, _ = vector.reset(seed=7)
-    first = observations[0]
-    assert first.startswith("Question: ")
-    vector.step(("search[Ada Balan]",))
-    assert observations[0] != first
-    assert observations[:] == tuple(observations)
-    assert list(tmp_path.iterdir())
-    vector.close()
-    del vector, observations
-    assert not [path for path in tmp_path.iterdir() if path.name.startswith("trca-")]
-
-
-def test_a_forked_copy_leaves_the_folder_alone(tmp_path):
-    from trca.envs.text_space import _remove
-
-    folder = tmp_path / "texts"
-    folder.mkdir()
-    _remove(str(folder), os.getpid() + 1)
-    assert folder.exists()
-    _remove(str(folder), os.getpid())
-    assert not Path(folder).exists()
+def test_an_async_vector_with_shared_memory_is_refused_with_the_option_to_set():
+    with pytest.raises(ValueError, match="`shared_memory=False`") as refusal:
+        gymnasium.make_vec("trca/SearchQA-v0", num_envs=1, vectorization_mode="async")
+    assert "texts of any length" in str(refusal.value.__cause__)
 
 
 def test_every_step_of_a_vector_environment_has_rubric_information():

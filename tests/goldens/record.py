@@ -76,7 +76,7 @@ def settings() -> str:
             sweep = SweepSettings(**read(name))
             points = sweep.every_point()
             first = sweep.trial(points[0], sweep.seeds[0], name, need_data=False)
-            pairs = sweep.each_pair()
+            pairs = [{"panel": p, "seed": seed} for p in sweep.panels for seed in sweep.seeds]
             resolved[name] = {"points": points, "pairs": pairs, "first": first.flat()}
         else:
             resolved[name] = RunSettings.resolve(read(name), name, need_data=False).flat()

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
+from trca.algorithms.learner.passes import token_batch
 from trca.algorithms.learner.rows import scored_rows
-from trca.algorithms.learner.tensors import token_batch
 from trca.policies.canary import PushError, Sent, ask, check, digest
 from trca.policies.engines.transformers import TransformersEngine
 from trca.policies.logits import token_logprobs
@@ -33,7 +33,7 @@ class Pair:
     def check(self, sent, arrived):
         canary = ask(self.engine, self.tokenizer, 1.0, digest(arrived))
         rows = scored_rows([canary.prompt_ids], [canary.ids])
-        batch = token_batch(rows, rows.action, "cpu")
+        batch = token_batch(rows, rows.action_mask, "cpu")
         with torch.no_grad():
             hidden = self.trainer.base_model(batch.input_ids).last_hidden_state
             expected, _ = token_logprobs(

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests.rubric.test_conditions import TERMS, Facts, Task
 from trca.common.registry import load_file
 from trca.envs import make
-from trca.envs.playing import play
+from trca.envs.check import play
 from trca.envs.registration import env_class
 from trca.envs.teams.messages import MessageBinding, MessageFacts, message_library
 from trca.rubric import Condition, RubricLibrary

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from trca.envs.interface import interface
+from trca.envs.library_report import interface
 from trca.rubric import RubricError, RubricLibrary
 from trca.rubric.generation import SCHEMA, as_yaml, generate, read_reply
 from trca.rubric.library import Operator, Provenance

@@ -68,20 +68,20 @@ def without(field):
         (changed(binds=["target"]), "binds lists 'target'"),
         (changed(reads="accepted"), "'evidence_2': reads"),
         (changed(description=3), "'evidence_2': description is '3'"),
-        (changed(conditon="true"), "unknown field 'conditon': did you mean 'condition'"),
+        (changed(conditon="true"), "unknown key 'conditon': did you mean 'condition'"),
         (without("condition"), "'evidence_2': condition: Field required"),
         (changed(condition="facts.accepted" + " " * 1000), "at most 600"),
         ({**plain(), "operators": plain()["operators"][:-1]}, "4 execution operators"),
         ({**plain(), "operators": []}, "0 evidence operators"),
         ({**plain(), "operators": 7}, "operators is '7'"),
-        ({**plain(), "enviroment": 1}, "unknown field 'enviroment': did you mean 'environment'"),
+        ({**plain(), "enviroment": 1}, "unknown key 'enviroment': did you mean 'environment'"),
         ({"operators": plain()["operators"]}, "environment: Field required"),
-        ("[1, 2]", "a library is a mapping"),
+        ("[1, 2]", "a rubric library is a mapping"),
         ("environment: [", "not a YAML file"),
         ("environment: !!python/object/apply:os.getcwd []", "not a YAML file"),
         ("a: &a [1, 1]\nb: [*a, *a]", "aliases"),
         ("[" * 5000, "not a YAML file"),
-        ("", "a library is a mapping"),
+        ("", "a rubric library is a mapping"),
         ("environment: \x00", "not a YAML file"),
         ("#" * 70_000, "larger than 65536 bytes"),
     ],
@@ -131,7 +131,7 @@ def test_an_unknown_name_lists_the_known_ones():
     ["!!bool maybe", "!!int ''", "!!float ''", "!!timestamp abc", "0x" + "F" * 5000],
 )
 def test_a_value_that_does_not_fit_its_tag_is_a_mistake_of_the_file(value):
-    with pytest.raises(RubricError, match=r"^library: "):
+    with pytest.raises(RubricError, match=r"^rubric library: "):
         RubricLibrary.parse(f"environment: {value}\noperators: []")
 
 

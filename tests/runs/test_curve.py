@@ -3,8 +3,7 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from trca.cli.show.figure_labels import label_names
-from trca.cli.show.figures import draw_comparison, plot_comparison
+from trca.cli.show.figures import draw_comparison, label_names, plot_comparison
 from trca.runs.curve import (
     FOUNDATION,
     HELD_OUT,
@@ -47,10 +46,6 @@ def comparison(runs):
     figure = Figure()
     plot_comparison(figure, runs, "lambda: TRCA on trca/ALFWorld-v0", "games=small")
     return figure
-
-
-def names(axis):
-    return [text.get_text() for text in axis.texts]
 
 
 def legend(axis):
@@ -118,7 +113,7 @@ def test_a_comparison_shows_means_with_ranges_at_their_ends_on_one_scale():
     figure = comparison({"0.2": [metrics(9), metrics(9, start=0.3)], "0.8": [metrics(9)]})
     left, right = figure.axes
     assert left.get_ylim() == right.get_ylim()
-    assert names(left) == ["0.2", "0.8"]
+    assert legend(right) == ["0.2", "0.8"]
     (whisker,) = left.collections
     ends = whisker.get_segments()[0]
     assert ends[:, 0] == pytest.approx([1.025 * 9 * 64] * 2)
@@ -126,18 +121,16 @@ def test_a_comparison_shows_means_with_ranges_at_their_ends_on_one_scale():
     assert left.lines[0].get_ydata()[0] == pytest.approx(0.15)
     assert max(left.get_xticks()) <= 9 * 64
     note = figure.get_supxlabel()
-    assert note.splitlines() == [
-        "games=small; mean of 1 to 2 runs; whiskers: lowest to highest; held out, lines of 0.2, 0.8"
-        " coincide"
-    ]
+    assert note == "games=small; mean of 1 to 2 runs; whiskers: lowest to highest"
 
 
 def test_names_of_one_setting_lose_its_key_and_lambda_has_its_symbol():
     _, right = comparison({f"lambda_={k}": [metrics(1)] for k in (0.2, 0.8)}).axes
     assert [label.get_text() for label in right.get_xticklabels()] == ["0.2", "0.8"]
     assert right.get_xlabel() == "λ; after 64 trajectories"
-    left, _ = comparison({f"lambda_={k}": [metrics(4)] for k in (0.2, 0.8)}).axes
-    assert names(left) == ["λ 0.2", "λ 0.8"]
+    _, right = comparison({f"lambda_={k}": [metrics(6)] for k in (0.2, 0.8)}).axes
+    assert legend(right) == ["0.2", "0.8"]
+    assert right.get_legend().get_title().get_text() == "λ"
     assert label_names(["TRCA lambda_=0.2", "GRPO"]) == ("", ["TRCA λ 0.2", "GRPO"])
     assert label_names(["lr=1  anchor=a", "lr=2  anchor=a"])[1] == [
         "lr 1; anchor a",
@@ -145,28 +138,13 @@ def test_names_of_one_setting_lose_its_key_and_lambda_has_its_symbol():
     ]
 
 
-def test_labels_at_the_ends_of_lines_do_not_overlap():
-    runs = {f"0.{k}": [metrics(9, start=k / 1000)] for k in range(6)}
-    left, _ = comparison(runs).axes
-    places = [text.get_position()[1] for text in left.texts]
-    assert min(np.diff(places)) > 0.04
-    assert sorted(places) == places
-
-
-def test_lines_that_coincide_are_named():
-    rows = metrics(9)
-    note = comparison({"a": [rows], "b": [rows], "c": [metrics(9, start=0.2)]}).get_supxlabel()
-    assert note.endswith("lines of a, b coincide; held out, lines of a, b, c coincide")
-
-
-def test_long_names_are_numbered_below():
+def test_long_names_are_folded_and_stand_in_the_legend_only():
     long = [f"budgets=evidence 0.{k}, invalidity 0.{k}, execution 0.{k}" for k in (1, 2)]
-    figure = comparison({name: [metrics(9)] for name in long})
-    words = [name.removeprefix("budgets=") for name in long]
-    assert figure.get_supxlabel().splitlines()[1:] == [f"1: {words[0]}", f"2: {words[1]}"]
-    assert names(figure.axes[0]) == ["1", "2"]
+    words = legend(comparison({name: [metrics(9)] for name in long}).axes[1])
+    assert words[0] == "evidence 0.1, invalidity 0.1,\nexecution 0.1"
     _, right = comparison({name: [metrics(1)] for name in long}).axes
-    assert [label.get_text() for label in right.get_xticklabels()] == ["1", "2"]
+    assert [label.get_text() for label in right.get_xticklabels()] == ["", ""]
+    assert legend(right) == words
 
 
 def test_low_success_has_a_separate_scale():
@@ -180,8 +158,9 @@ def test_low_success_has_a_separate_scale():
 
 def test_a_method_has_the_same_colour_in_every_picture():
     def colors(*names):
-        axis = comparison({name: [metrics(4)] for name in names}).axes[0]
-        return {text.get_text(): text.get_color() for text in axis.texts}
+        shown = comparison({name: [metrics(4)] for name in names}).axes[1].get_legend()
+        texts, lines = shown.get_texts(), shown.get_lines()
+        return {t.get_text(): line.get_color() for t, line in zip(texts, lines, strict=True)}
 
     first, second = colors("TRCA", "GRPO", "GiGPO"), colors("RLOO", "GiGPO-plan", "GRPO")
     assert first["GRPO"] == second["GRPO"]

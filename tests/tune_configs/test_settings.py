@@ -191,7 +191,7 @@ def test_everything_wrong_is_named_at_once():
             "env_config.games is in sample and in panels",
         ),
         ({"base": "quickstart", "grid": {"seed": [1]}, "seeds": [0]}, "seed is in grid"),
-        ({"base": "quickstart", "grid": {"lr": [1]}, "seeds": [0, 0]}, "a seed stands twice"),
+        ({"base": "quickstart", "grid": {"lr": [1]}, "seeds": [0, 0]}, "a seed is listed twice"),
         ({"base": "quickstart", "grid": {"lr": [1]}, "seeds": [0, -1]}, "seeds.1 is -1"),
         ({"base": "quickstart", "grd": {}, "seeds": [0]}, "unknown key 'grd': did you mean 'grid'"),
     ],

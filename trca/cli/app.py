@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
+from importlib.metadata import entry_points
 from typing import Annotated, Any
 
 import typer
@@ -14,7 +15,6 @@ from trca.cli.commands.data import app as data
 from trca.cli.commands.diagnose import diagnose
 from trca.cli.commands.evaluate import evaluate
 from trca.cli.commands.export import export
-from trca.cli.commands.import_dump import import_dump
 from trca.cli.commands.inspect import inspect
 from trca.cli.commands.new_env import new_env
 from trca.cli.commands.plan import plan
@@ -94,7 +94,6 @@ for command in (
     view,
     diagnose,
     recredit,
-    import_dump,
     report,
     export,
     sweep,
@@ -106,3 +105,17 @@ for light in (play, new_env, serve_retriever):
 app.add_typer(jobs, name="jobs", callback=_need_training)
 app.add_typer(rubric, name="rubric")
 app.add_typer(data, name="data")
+
+plugins = entry_points(group="trca.commands")
+for plugin in plugins:
+    app.command(plugin.name)(_training(plugin.load()))
+if "import-dump" not in plugins.names:
+
+    @app.command(hidden=True, context_settings={"ignore_unknown_options": True})
+    def import_dump(_: Annotated[list[str] | None, typer.Argument()] = None) -> None:
+        """Name the plug-in that has the command."""
+        fail(
+            "import-dump is a command of a plug-in: pip install ./plugins/interop in a checkout of"
+            " TRCA",
+            code=2,
+        )

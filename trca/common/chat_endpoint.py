@@ -103,7 +103,7 @@ class Answer:
     """An answer.
 
     Attributes:
-        text: Text of the model; may be blank.
+        text: Text of the model; may be empty.
         finish_reason: ``length`` if a limit on tokens ended the answer, otherwise ``stop``.
     """
 
@@ -229,7 +229,7 @@ class ChatEndpoint:
             reply = json.loads(body)
         except (ValueError, RecursionError):
             text = body.decode(errors="replace")
-            raise EndpointError(self._message(f"this is no JSON: {text}")) from None
+            raise EndpointError(self._message(f"this is not JSON: {text}")) from None
         return self._read(reply, usage)
 
     def _body(self, chunks: Iterator[bytes]) -> bytes:
@@ -258,9 +258,9 @@ class ChatEndpoint:
             choice = reply["choices"][0]
             text, reason = choice["message"].get("content"), choice.get("finish_reason")
         except (TypeError, KeyError, IndexError, AttributeError):
-            raise EndpointError(self._message(f"this is no completion: {reply}")) from None
+            raise EndpointError(self._message(f"this is not a completion: {reply}")) from None
         if reason == "content_filter" or not isinstance(text, str | None):
-            raise EndpointError(self._message(f"this is no completion: {choice}"))
+            raise EndpointError(self._message(f"this is not a completion: {choice}"))
         usage.requests, usage.uncounted = 1, int(not counted)
         text = text or ""
         if len(self._key) >= _SECRET:
@@ -298,5 +298,5 @@ def check_url(url: str) -> None:
 
 
 def missing_client() -> str:
-    """Returns how to install the client; blank if installed."""
+    """Returns how to install the client; empty if installed."""
     return "" if find_spec("openai") else "an endpoint needs: pip install 'trca[endpoint]'"

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from importlib.util import find_spec
-from typing import Any, Final
+from typing import Final
 
 _TRAINING: Final = ("ray", "torch", "transformers")
 
@@ -28,19 +27,3 @@ def missing_extra(package: str, user: str, extra: str) -> str:
     if find_spec(package) is not None:
         return ""
     return f"{user} needs {package}: pip install 'trca[{extra}]'"
-
-
-def required(module: str, extra: str) -> Any:
-    """Imports a module of an extra.
-
-    Args:
-        module: The module.
-        extra: The extra with the module.
-
-    Raises:
-        ImportError: If the module cannot be imported. The message names the extra.
-    """
-    try:
-        return import_module(module)
-    except ImportError as error:
-        raise ImportError(f"{error}: pip install 'trca[{extra}]'") from error

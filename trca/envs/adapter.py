@@ -12,7 +12,7 @@ class Adapter(ABC):
 
     An adapter reads instruction, observations, actions and admissible actions only. Success, hidden
     state, future states and gold answers never reach it. The constructor takes no arguments. One
-    adapter serves many episodes.
+    adapter serves many episodes. `reset` and `step` store `binding` and `facts`.
 
     Attributes:
         facts_type: Frozen dataclass with the facts of a transition. Every field has a default. The
@@ -29,6 +29,10 @@ class Adapter(ABC):
     binding: Any
     facts: Any
 
+    def __init__(self) -> None:
+        self.binding, self.facts = self.binding_type(), self.facts_type()
+        self._past: set[object] = set()
+
     @abstractmethod
     def reset(self, instruction: str, observation: str, admissible: Sequence[str]) -> None:
         """Starts an episode.
@@ -44,7 +48,7 @@ class Adapter(ABC):
         """Reads a transition, stores its facts in `facts`, and returns the facts.
 
         Args:
-            action: The agent's action; blank if its response contained no readable action.
+            action: The agent's action; empty if its response contained no readable action.
             observation: The observation after the action.
             admissible: The admissible actions after the action.
         """
@@ -56,10 +60,16 @@ class Adapter(ABC):
 
     @property
     def memory(self) -> str:
-        """One short line that sums up the observations so far; blank for no memory line.
+        """One short line that sums up the observations so far; empty for no memory line.
 
         With the setting ``memory``, the template ``compact`` shows the memory line in place of the
         observation, and ``paper`` shows both. The line must contain everything that the agent needs
         now.
         """
         return ""
+
+    def _repeats(self, state: object) -> bool:
+        """Whether a hashable state is in ``_past``, the states of the episode; adds the state."""
+        repeats = state in self._past
+        self._past.add(state)
+        return repeats

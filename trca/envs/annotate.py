@@ -1,19 +1,22 @@
-"""Wrappers that add context, memory, facts and rubric judgments to ``info``."""
+"""Wrappers that add context, memory, facts and rubric judgments to ``info``; lines of errors."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, SupportsFloat
+from traceback import extract_tb
+from typing import Any, Final, SupportsFloat
 
 import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
 from trca.envs.adapter import Adapter
-from trca.envs.blame import add_place
 from trca.envs.info import RubricInfo
+from trca.envs.plain import PlainEnv
 from trca.envs.text_env import DEFAULT_AGENT, TextEnv
 from trca.rubric import Budgets, EpisodeRewards, Judge, RubricLibrary
 from trca.rubric.rewards import DEFAULT_LAMBDA
@@ -34,6 +37,7 @@ class Operators:
 
 NO_OPERATORS = Operators((), np.empty(0, np.int8))
 """The operators of an agent without rubric."""
+_ISOLATED: Final = str(Path(__file__).with_name("isolated.py"))
 
 
 def load_judge(library: str | Path, adapter_class: type[Adapter]) -> Judge:
@@ -52,7 +56,7 @@ class ContextAnnotation(gymnasium.Wrapper[str, str, str, str]):
 
     ``reset`` adds ``context`` and ``memory``. ``step`` adds ``context`` (before the action),
     ``next_context``, ``memory`` and ``facts``. In an environment without adapter, the context is
-    the observation, the memory is blank, and facts are absent. Observations, rewards, termination
+    the observation, the memory is empty, and facts are absent. Observations, rewards, termination
     and truncation stay unchanged. An exception of the environment gets a note with class and line.
     """
 
@@ -61,7 +65,7 @@ class ContextAnnotation(gymnasium.Wrapper[str, str, str, str]):
         super().__init__(env)
         text_env = env.unwrapped
         if not isinstance(text_env, TextEnv):
-            raise TypeError(f"{type(text_env).__name__} is no TextEnv: use trca.envs.make")
+            raise TypeError(f"{type(text_env).__name__} is not a TextEnv: use trca.envs.make")
         self._text_env = text_env
         self._adapts = text_env.adapter_class is not None
         self._context = ""
@@ -169,17 +173,71 @@ class RubricAnnotation(ContextAnnotation):
     def step(self, action: str) -> tuple[str, SupportsFloat, bool, bool, dict[str, Any]]:
         """Steps the environment and judges the transition."""
         observation, reward, terminated, truncated, info = super().step(action)
-        info["rubric"] = self._judge(info["facts"])
+        judgments = self.judge.judge(self._text_env.adapter.binding, info["facts"])
+        info["rubric"] = rubric_info(judgments, self.rewards, self.judge.library.ids)
         return observation, reward, terminated, truncated, info
 
-    def _judge(self, facts: Any) -> RubricInfo:
-        judgments = self.judge.judge(self._text_env.adapter.binding, facts)
-        foundational, breakthrough, reward = self.rewards.step(judgments)
-        ids = self.judge.library.ids
-        return RubricInfo(
-            judgments=judgments,
-            foundational=foundational,
-            breakthrough=breakthrough,
-            reward=reward,
-            fired=tuple([ids[number] for number in judgments.nonzero()[0].tolist()]),
-        )
+
+def rubric_info(
+    judgments: NDArray[np.uint8], rewards: EpisodeRewards, ids: Sequence[str]
+) -> RubricInfo:
+    """The judgments of the next transition of an episode, with their rewards.
+
+    Args:
+        judgments: uint8 (M,), 0 or 1.
+        rewards: The rewards of the episode; takes a step.
+        ids: The operators' ids.
+    """
+    foundational, breakthrough, reward = rewards.step(judgments)
+    return RubricInfo(
+        judgments=judgments,
+        foundational=foundational,
+        breakthrough=breakthrough,
+        reward=reward,
+        fired=tuple([ids[number] for number in judgments.nonzero()[0].tolist()]),
+    )
+
+
+def add_place(error: BaseException, env: gymnasium.Env[str, str]) -> None:
+    """Adds a note to an exception of an environment: ``in KeyDoor, at env.py:83 in unlock``.
+
+    See `place`. An exception that `trca.envs.isolated` raises gets no note: the child process added
+    the note, or died, and the message names class and step.
+    """
+    inner = env.unwrapped
+    if isinstance(inner, PlainEnv):
+        inner = inner.plain.unwrapped
+    frames = extract_tb(error.__traceback__)
+    if frames and frames[-1].filename == _ISOLATED:
+        return
+    note = f"in {type(inner).__name__}{place(error, type(inner))}"
+    if note not in getattr(error, "__notes__", ()):
+        error.add_note(note)
+
+
+def place(error: BaseException, env_class: type) -> str:
+    """The last line of an exception in a file that defines an environment's class or a base class.
+
+    Returns:
+        The line, such as ``, at env.py:83 in unlock``; see `line_in`.
+    """
+    files = set()
+    for base in env_class.__mro__:
+        if not base.__module__.startswith(("gymnasium", "builtins", "trca.envs.text_env")):
+            with suppress(TypeError, OSError):
+                files.add(inspect.getfile(base))
+    return line_in(files, error)
+
+
+def line_in(files: Collection[str], error: BaseException) -> str:
+    """The last line of an exception in some files; without such a line, the last line.
+
+    Args:
+        files: Paths of the files.
+        error: The exception.
+    """
+    frames = extract_tb(error.__traceback__)
+    if not frames:
+        return ""
+    frame = ([each for each in frames if each.filename in files] or frames)[-1]
+    return f", at {Path(frame.filename).name}:{frame.lineno} in {frame.name}"

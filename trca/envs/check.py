@@ -1,27 +1,32 @@
-"""The self-check of an environment: oracle, random agent, repeated episodes, hostile actions.
+"""Plays episodes, and checks an environment: oracle, random agent, repetition, hostile actions.
 
-report = self_check(gymnasium.make("trca/ALFWorld-v0", split="valid_seen"))
-assert report.ok, report.problems
+::
+
+    report = self_check(gymnasium.make("trca/ALFWorld-v0", split="valid_seen"))
+    assert report.ok, report.problems
+
+    _, info = env.reset(seed=0)
+    for step in play(env, info, lambda info: env.unwrapped.oracle_action()):
+        print(step.action, step.observation)
 """
 
 from __future__ import annotations
 
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import cache
 from inspect import formatannotation
-from typing import Any, Final, get_type_hints
+from typing import Any, Final, NamedTuple, get_type_hints
 
 import gymnasium
 import numpy as np
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from trca.common.errors import words
-from trca.envs.blame import add_place
-from trca.envs.playing import Player, play
+from trca.envs.annotate import add_place
 from trca.envs.teams.env import TeamEnv
 from trca.envs.text_env import UNPARSED, MissingPartError, TextEnv
 
@@ -39,6 +44,46 @@ HOSTILE_ACTIONS: Final = (
     "[" * _MEGABYTE,
 )
 """Actions that crash careless environments: control characters, surrogates, megabytes."""
+
+Player = Callable[[Mapping[str, Any]], str]
+"""Chooses the next action from the last ``info``."""
+
+
+class PlayedStep(NamedTuple):
+    """A step of an episode.
+
+    Attributes:
+        action: The action.
+        observation: The observation after the action.
+        reward: The reward of the environment.
+        info: The ``info`` after the action.
+        is_last: Whether the episode ends with this step.
+    """
+
+    action: str
+    observation: str
+    reward: float
+    info: dict[str, Any]
+    is_last: bool
+
+
+def play(
+    env: gymnasium.Env[str, str],
+    info: Mapping[str, Any],
+    player: Callable[[Mapping[str, Any]], str | None],
+) -> Iterator[PlayedStep]:
+    """Plays a started episode to its end, or until the player returns None.
+
+    Args:
+        env: The environment, after ``reset``.
+        info: The ``info`` of ``reset``.
+        player: Chooses the actions.
+    """
+    is_last = False
+    while not is_last and (action := player(info)) is not None:
+        observation, reward, terminated, truncated, info = env.step(action)
+        is_last = bool(terminated or truncated)
+        yield PlayedStep(action, observation, float(reward), info, is_last)
 
 
 @dataclass(frozen=True)
@@ -111,7 +156,7 @@ def self_check(
     inner = env.unwrapped
     if not isinstance(inner, TextEnv):
         raise TypeError(
-            f"{type(inner).__name__} is no TextEnv: check an environment of trca.envs.make"
+            f"{type(inner).__name__} is not a TextEnv: check an environment of trca.envs.make"
         )
     tasks = inner.task_ids if tasks is None else tasks
     firing = Counter(dict.fromkeys(_operators(env), 0))
@@ -169,27 +214,23 @@ class _Errors:
             self.tasks += action is None
             add_place(error, self._env)
             message = words(error)
-            sent = "" if action is None else f" after the action {_shortened(action)}"
+            sent = "" if action is None else f" after the action {action[:20]!r}"
+            if action is not None and len(action) > 20:
+                sent += f"... of {len(action):,} characters"
             place = str(getattr(error, "__notes__", message))
             self.descriptions.setdefault(place, f"task {task_id!r} raises{sent}: {message}")
 
 
 def _has_oracle(env: gymnasium.Env[str, str], task_id: str) -> bool:
     """Whether the environment has an oracle; True if this cannot be seen for an exception."""
-    inner: Any = env.unwrapped
     try:
         env.reset(options={"task": task_id})
-        inner.oracle_action()
+        env.unwrapped.oracle_action()  # type: ignore[attr-defined]
     except MissingPartError:
         return False
     except Exception:  # the check of this task reports the exception
         return True
     return True
-
-
-def _shortened(action: str) -> str:
-    shown = repr(action[:20])
-    return shown if len(action) <= 20 else f"{shown}... of {len(action):,} characters"
 
 
 def _operators(env: gymnasium.Env[str, str]) -> list[str]:
@@ -224,12 +265,8 @@ def _play(
 ) -> list[tuple[str, tuple[str, ...], bool]]:
     """The transcript of one episode: observation, admissible actions, won.
 
-    Args:
-        env: The environment.
-        task_id: Id of the task.
-        player: Chooses the actions.
-        firing: Counts the operators that fire; changed in place.
-        misfits: Collects the fields of facts and binding with a wrong type; changed in place.
+    Adds to ``firing`` the operators that fire, and to ``misfits`` the fields of facts and binding
+    with values of a wrong type.
     """
     observation, info = env.reset(options={"task": task_id})
     transcript = [(observation, tuple(info["admissible_actions"]), False)]

@@ -28,8 +28,8 @@ import numpy as np
 
 from trca.common.errors import words
 from trca.common.shared import Uncopied
-from trca.envs.blame import add_place
-from trca.envs.text_env import Gold, MissingPartError, Outcome, TextEnv
+from trca.envs.annotate import add_place
+from trca.envs.text_env import MissingPartError, Outcome, TextEnv
 
 PROCESS: Final = "process"
 """The value of ``isolation`` for a child process per environment."""
@@ -41,7 +41,7 @@ class IsolatedEnv(Uncopied, TextEnv):
     """A text environment whose code runs in a child process.
 
     Attributes:
-        isolated_class: Class of the environment in the child.
+        isolated_class: Class of the environment in the child, or the function that makes it.
     """
 
     def __init__(self, isolated_class: Any, made: Callable[[], gymnasium.Env[str, str]]) -> None:
@@ -54,19 +54,18 @@ class IsolatedEnv(Uncopied, TextEnv):
         self.isolated_class = isolated_class
         self._made = made
         self._seed: int | None = None
-        self._child = _Child(made, self._name)
-        about = self._child.call("about")
-        for name, value in about["attributes"].items():
-            setattr(self, name, value)
+        self._start_child()
+        about = self._child.call(_about)
+        vars(self).update(about["attributes"])
         adapter_class: Any = getattr(isolated_class, "adapter_class", None)
         self.adapter_class = adapter_class  # type: ignore[misc]
-        super().__init__(about["split"], about["max_steps"], about["render_mode"])
+        super().__init__(*about["arguments"])
         self._task_ids: tuple[str, ...] = about["task_ids"]
         self._state: dict[str, Any] = {}
 
-    @property
-    def _name(self) -> str:
-        return str(getattr(self.isolated_class, "__name__", self.isolated_class))
+    def _start_child(self) -> None:
+        name = getattr(self.isolated_class, "__name__", self.isolated_class)
+        self._child = _Child(self._made, str(name))
 
     @property
     def task_ids(self) -> tuple[str, ...]:
@@ -76,7 +75,7 @@ class IsolatedEnv(Uncopied, TextEnv):
     @property
     def instruction(self) -> str:
         """The current task in words."""
-        return str(self._state["instruction"])
+        return str(self._state["task"])
 
     @property
     def task_type(self) -> str:
@@ -95,44 +94,43 @@ class IsolatedEnv(Uncopied, TextEnv):
         self._seed = seed
         if not self._child.alive:
             self._child.kill()
-            self._child = _Child(self._made, self._name)
+            self._start_child()
         return super().reset(seed=seed, options=options)
 
     def start_task(self, task_id: str, options: dict[str, Any]) -> str:
         """Starts a task in the child."""
         options = {**options, "task": task_id}
-        observation, self._state = self._child.call("reset", self._seed, options)
+        observation, self._state = self._child.call(_reset, self._seed, options)
         return str(observation)
 
     def take_action(self, action: str) -> Outcome:
         """Carries out an action in the child."""
-        outcome, self._state = self._child.call("step", action)
+        outcome, self._state = self._child.call(_step, action)
         return Outcome(*outcome)
 
     def episode_measures(self) -> dict[str, float]:
         """Further metrics at the end of an episode, by name."""
-        return dict(self._state["measures"])
+        return dict(self._state.get("measures", {}))
 
-    def gold(self, task_id: str) -> Gold:
+    def gold(self, task_id: str) -> Any:
         """The hidden truth of a task."""
-        gold: Gold = self._child.call("method", "gold", task_id)
-        return gold
+        return self._child.call(_method, "gold", task_id)
 
     def oracle_action(self) -> str:
         """The next action of the oracle."""
-        return str(self._child.call("method", "oracle_action"))
+        return str(self._child.call(_method, "oracle_action"))
 
     def demonstrator_action(self) -> str:
         """The next action of the demonstrator."""
-        return str(self._child.call("method", "demonstrator_action"))
+        return str(self._child.call(_method, "demonstrator_action"))
 
     def demonstrator_subgoal(self) -> str:
         """The subgoal of the next action of the demonstrator."""
-        return str(self._child.call("method", "demonstrator_subgoal"))
+        return str(self._child.call(_method, "demonstrator_subgoal"))
 
     def random_action(self, rng: np.random.Generator) -> str:
         """An admissible action, drawn with the generator of the caller."""
-        action, rng.bit_generator.state = self._child.call("random_action", rng)
+        action, rng.bit_generator.state = self._child.call(_random_action, rng)
         return str(action)
 
     def kill(self) -> None:
@@ -145,23 +143,25 @@ class IsolatedEnv(Uncopied, TextEnv):
 
 
 class _Child:
-    """The parent's end of a child process."""
+    """The parent's end of a child process.
+
+    `multiprocessing` cannot start the child: its processes import the script of the user, and
+    workers of a vector environment may not have children.
+    """
 
     def __init__(self, made: Callable[[], gymnasium.Env[str, str]], name: str) -> None:
         self._name = name
         self._connection, theirs = Pipe()
         code = f"from {__name__} import serve; serve({theirs.fileno()})"
-        command = [sys.executable, "-c", code]
-        paths = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         self._process = subprocess.Popen(
-            command,
+            [sys.executable, "-c", code],
             pass_fds=[theirs.fileno()],
-            env={**os.environ, **paths},
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             stdin=subprocess.DEVNULL,
             process_group=0,  # Ctrl-C in a terminal interrupts the parent, which ends in order
         )
         theirs.close()
-        self._end = weakref.finalize(self, _end, self._process, self._connection)
+        self.kill = weakref.finalize(self, _end, self._process, self._connection)
         self.call(made)
 
     @property
@@ -169,18 +169,21 @@ class _Child:
         """Whether the child runs."""
         return self._process.poll() is None
 
-    def call(self, *request: Any) -> Any:
-        """Sends a request; returns the answer or raises the exception of the child.
+    def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Calls a function with the environment in the child; the first call makes the environment.
 
         Raises:
             RuntimeError: If the child ends before it answers.
         """
         try:
-            self._connection.send(request)
+            self._connection.send((function, *arguments))
             error, answer = self._connection.recv()
         except (EOFError, OSError):
+            name = getattr(function, "__name__", "").lstrip("_")
+            call = f"{name}({', '.join(repr(argument)[:100] for argument in arguments)})"
             raise RuntimeError(
-                f"the process of {self._name} {_ended(self._process)} in {_shown(request)}"
+                f"the process of {self._name} {_ended(self._process)} in"
+                f" {call if name else 'its first line'}"
             ) from None
         except BaseException:
             self.kill()  # after an interrupt the next request would get the answer of this one
@@ -192,14 +195,10 @@ class _Child:
     def close(self) -> None:
         """Lets the child close its environment; kills a child that does not end."""
         with suppress(OSError):
-            self._connection.send(None)
+            self._connection.send((_close,))
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_END_S)
         self.kill()
-
-    def kill(self) -> None:
-        """Ends the child at once."""
-        self._end()
 
 
 def _end(process: subprocess.Popen[bytes], connection: Connection) -> None:
@@ -220,15 +219,8 @@ def _ended(process: subprocess.Popen[bytes]) -> str:
     return f"ended by {signal.Signals(-code).name} ({signal.strsignal(-code)})"
 
 
-def _shown(request: tuple[Any, ...]) -> str:
-    name, *arguments = request
-    if not isinstance(name, str):
-        return "its first line"
-    return f"{name}({', '.join(repr(argument)[:100] for argument in arguments)})"
-
-
 def serve(descriptor: int) -> None:
-    """Answers the requests of the parent until the connection ends.
+    """Answers the calls of the parent until the connection ends.
 
     Args:
         descriptor: File descriptor of the connection.
@@ -237,19 +229,15 @@ def serve(descriptor: int) -> None:
     env: Any = None
     while True:
         try:
-            request = connection.recv()
+            function, *arguments = connection.recv()
         except EOFError:
-            return
-        if request is None:
-            env.close()
             return
         error, answer = None, None
         try:
-            name, *arguments = request
             if env is None:
-                env = name()
+                env = function()
             else:
-                answer = _ANSWERS[name](env, *arguments)
+                answer = function(env, *arguments)
         except Exception as raised:
             if not isinstance(raised, MissingPartError):  # an answer, and no failure
                 traceback.print_exc()
@@ -272,33 +260,18 @@ def _sendable(error: Exception) -> Exception:
 
 def _about(outer: gymnasium.Env[str, str]) -> dict[str, Any]:
     env: Any = outer.unwrapped
-    names = (
-        "library",
-        "default_split",
-        "open_actions",
-        "idle_actions",
-        "generated",
-        "waits",
-    )
+    names = ("library", "default_split", "open_actions", "idle_actions", "generated", "waits")
+    attributes = {name: getattr(env, name) for name in names}
     return {
-        "attributes": {
-            **{name: getattr(env, name) for name in names},
-            "env_id": env.env_id or type(env).__name__,
-        },
-        "render_mode": env.render_mode,
-        "split": env.split,
-        "max_steps": env.max_steps,
+        "attributes": {**attributes, "env_id": env.env_id or type(env).__name__},
+        "arguments": (env.split, env.max_steps, env.render_mode),
         "task_ids": tuple(env.task_ids),
     }
 
 
 def _state(info: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "instruction": info["task"],
-        "task_type": info["task_type"],
-        "admissible_actions": info["admissible_actions"],
-        "measures": info.get("measures", {}),
-    }
+    names = ("task", "task_type", "admissible_actions", "measures")
+    return {name: info[name] for name in names if name in info}
 
 
 def _reset(env: gymnasium.Env[str, str], seed: int | None, options: dict[str, Any]) -> Any:
@@ -321,11 +294,6 @@ def _method(env: gymnasium.Env[str, str], name: str, *arguments: Any) -> Any:
     return getattr(env.unwrapped, name)(*arguments)
 
 
-_ANSWERS: Final[dict[str, Callable[..., Any]]] = {
-    "about": _about,
-    "reset": _reset,
-    "step": _step,
-    "random_action": _random_action,
-    "method": _method,
-}
-"""What the child does for each request of the parent."""
+def _close(env: gymnasium.Env[str, str]) -> None:
+    env.close()
+    sys.exit()

@@ -1,4 +1,6 @@
-"""Measures a rubric library on an oracle, a demonstrator and a random agent.
+"""Describes an environment for a model that writes a library, and measures a library.
+
+The measurement plays an oracle, a demonstrator and a random agent.
 
 ::
 
@@ -9,20 +11,24 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from trca.envs.check import random_player
-from trca.envs.playing import Player, play
+from trca.envs.annotate import ContextAnnotation
+from trca.envs.check import Player, play, random_player
+from trca.envs.registration import EnvClass, canonical, env_class, make_text_env
 from trca.envs.teams.env import TeamEnv
 from trca.envs.text_env import MissingPartError, TextEnv
-from trca.rubric import CATEGORIES, RubricLibrary
+from trca.rubric import CATEGORIES, RubricError, RubricLibrary
+from trca.rubric.generation import Interface
 
 AGENTS: Final = ("oracle", "demonstrator", "random")
 """The agents. The oracle reads the hidden truth, the demonstrator reads observations only, and the
@@ -30,6 +36,10 @@ random agent draws actions, some of them nonsense."""
 OVERLAP: Final = 0.9
 """Smallest overlap to report: steps on which both operators fire, as a share of the steps on which
 at least one of them fires."""
+_ACTIONS: Final = 40
+"""Number of random actions for the description of an environment."""
+_ANSWERS: Final = 8
+"""Largest number of actions in this description."""
 
 
 @dataclass(frozen=True)
@@ -158,3 +168,55 @@ def _overlaps(
         if either and both >= OVERLAP * either:
             overlaps.append((ids[first], ids[second], both / either))
     return tuple(overlaps)
+
+
+def interface(env: EnvClass, **arguments: Any) -> Interface:
+    """The interface of an environment: docstring, facts, binding, first state, transitions.
+
+    The transitions answer random actions, some of them nonsense. Transitions that end the episode
+    are left out, so that the interface reveals neither success nor failure.
+
+    Args:
+        env: An environment with an ``adapter_class``.
+        arguments: Arguments of the environment.
+
+    Raises:
+        RubricError: If the environment has no adapter and therefore no facts.
+    """
+    declared = env_class(env)
+    adapter_class = getattr(declared, "adapter_class", None)
+    if adapter_class is None:
+        raise RubricError(f"{env} declares no adapter_class: a rubric library needs its facts")
+    summary = re.split(
+        r"\n\n(?:Args|Attributes|Example|Raises):", inspect.cleandoc(declared.__doc__ or "")
+    )[0]
+    name = canonical(env) if isinstance(env, str) else env.__name__
+    wrapped: Any = ContextAnnotation(make_text_env(env, **{"split": "train", **arguments}))
+    try:
+        inner = wrapped.unwrapped
+        observation, info = wrapped.reset(options={"task": inner.task_ids[0]})
+        return Interface(
+            environment=inner.env_id or name.rpartition(":")[2],
+            description=summary,
+            instruction=info["task"],
+            observation=observation,
+            admissible=info["admissible_actions"],
+            answers=_answers(wrapped, info),
+            facts_type=adapter_class.facts_type,
+            binding_type=adapter_class.binding_type,
+        )
+    finally:
+        wrapped.close()
+
+
+def _answers(env: Any, info: dict[str, Any]) -> list[tuple[str, str]]:
+    task_id, act = info["task_id"], random_player(env.unwrapped, "interface")
+    answers: dict[str, str] = {}
+    for _ in range(_ACTIONS):
+        action = act(info)
+        observation, _, terminated, truncated, info = env.step(action)
+        if terminated or truncated:
+            _, info = env.reset(options={"task": task_id})
+        else:
+            answers.setdefault(action, observation)
+    return list(answers.items())[:_ANSWERS]

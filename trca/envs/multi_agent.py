@@ -15,23 +15,24 @@ Observations are strings with a ``dtype`` attribute, which PettingZoo's tests re
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
+import gymnasium
 import numpy as np
 from pettingzoo import AECEnv, ParallelEnv
+from pettingzoo.utils.conversions import aec_to_parallel_wrapper, parallel_to_aec
 
 from trca.envs.registration import EnvClass, make
-from trca.envs.teams.env import RoleTransition, TeamEnv
+from trca.envs.teams.env import TeamEnv
 from trca.envs.teams.team import Team
 from trca.envs.text_env import UNPARSED
 from trca.envs.text_space import AnyText
 
-_RENDER_MODES: Final = ["ansi"]
-Results = dict[str, tuple[float, bool, bool]]
-"""Reward, terminated and truncated by agent, for the agents that an action affects."""
+Infos = dict[str, dict[str, Any]]
+Transitions = tuple[dict[str, str], dict[str, float], dict[str, bool], dict[str, bool], Infos]
+"""Observation, reward, terminated, truncated and ``info`` by agent."""
 
 
 class Seen(str):
@@ -41,216 +42,21 @@ class Seen(str):
     __slots__ = ()
 
 
-class Agents(ABC):
-    """Agents that play at the same time: the common interface of groups and teams.
+class _Agents:
+    """The agents and spaces of both classes."""
 
-    Attributes:
-        possible: All agents, in order.
-        live: The agents whose episodes have not ended.
-    """
-
-    possible: tuple[str, ...]
-    live: list[str]
-
-    @abstractmethod
-    def reset(self, seed: int | None, options: dict[str, Any] | None) -> None:
-        """Starts an episode for every agent."""
-
-    @abstractmethod
-    def acting(self) -> list[str]:
-        """The live agents that may act now."""
-
-    @abstractmethod
-    def act(self, agent: str, action: str) -> Results:
-        """Carries out the action of an agent.
-
-        Args:
-            agent: An agent of `acting`.
-            action: Its action.
-
-        Returns:
-            The results of the affected agents. Agents whose episodes end leave `live`.
-        """
-
-    def act_all(self, actions: Mapping[str, str]) -> Results:
-        """Carries out one action per agent of `acting`. A missing action counts as blank."""
-        results: Results = {}
-        for agent in self.acting():
-            results |= self.act(agent, actions.get(agent, UNPARSED))
-        return results
-
-    @abstractmethod
-    def observe(self, agent: str) -> tuple[str, dict[str, Any]]:
-        """The last observation and ``info`` of an agent."""
-
-    @abstractmethod
-    def render(self) -> str:
-        """The transcript so far as text."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Closes the environments."""
-
-
-class GroupAgents(Agents):
-    """N agents that play separate copies of the same task."""
-
-    def __init__(self, env: EnvClass, count: int, **kwargs: Any) -> None:
-        """Makes one environment per agent.
-
-        Args:
-            env: The environment.
-            count: Number of agents.
-            kwargs: Arguments of `trca.envs.make`.
-
-        Raises:
-            ValueError: For fewer than one agent.
-        """
-        if count < 1:
-            raise ValueError(f"agents is {count}: give 1 or more")
-        self.possible = tuple(f"agent_{number}" for number in range(count))
-        self.live = []
-        self._envs = {agent: make(env, **kwargs) for agent in self.possible}
-        self._seen: dict[str, tuple[str, dict[str, Any]]] = {}
-
-    def reset(self, seed: int | None, options: dict[str, Any] | None) -> None:
-        """Starts the same task for all agents: the options' task, or the first agent's draw."""
-        self.live = list(self.possible)
-        options = dict(options or {})
-        for agent, env in self._envs.items():
-            self._seen[agent] = env.reset(seed=seed, options=options)
-            options["task"] = self._seen[agent][1]["task_id"]
-
-    def acting(self) -> list[str]:
-        """All live agents."""
-        return list(self.live)
-
-    def act(self, agent: str, action: str) -> Results:
-        """Steps the agent's environment."""
-        seen, reward, terminated, truncated, info = self._envs[agent].step(action)
-        self._seen[agent] = seen, info
-        if terminated or truncated:
-            self.live.remove(agent)
-        return {agent: (float(reward), bool(terminated), bool(truncated))}
-
-    def observe(self, agent: str) -> tuple[str, dict[str, Any]]:
-        """The last observation and ``info`` of the agent's environment."""
-        return self._seen[agent]
-
-    def render(self) -> str:
-        """The transcripts of all agents, one after another."""
-        parts = [f"== {agent} ==\n{env.render()}" for agent, env in self._envs.items()]
-        return "\n\n".join(parts)
-
-    def close(self) -> None:
-        """Closes all environments."""
-        for env in self._envs.values():
-            env.close()
-
-
-class TeamAgents(Agents):
-    """The roles of a team."""
-
-    def __init__(self, env: EnvClass, team: str | Path | Team, **kwargs: Any) -> None:
-        """Makes the environment of the team.
-
-        Args:
-            env: The environment.
-            team: The team, or its name or path.
-            kwargs: Arguments of `trca.envs.make`.
-        """
-        wrapped: Any = make(env, team=team, **kwargs)
-        self._env: TeamEnv = wrapped.unwrapped
-        self.possible = self._env.agents
-        self.live = []
-        self._last: dict[str, Any] = {}
-        self._ended: dict[str, RoleTransition] = {}
-
-    def reset(self, seed: int | None, options: dict[str, Any] | None) -> None:
-        """Starts the episode of the team."""
-        self.live = list(self.possible)
-        self._env.reset(seed=seed, options=options)
-        self._last, self._ended = {}, {}
-
-    def acting(self) -> list[str]:
-        """The role with the turn, as a list; empty after the end of the episode."""
-        return [self._env.agent] if self.live else []
-
-    def act(self, agent: str, action: str) -> Results:
-        """Steps the environment with the role's action. All roles get the reward."""
-        _, reward, terminated, truncated, info = self._env.step(action)
-        self._ended.update({each.agent: each for each in info["closed"]})
-        if terminated or truncated:
-            self._last = {k: info[k] for k in ("won", "score", "measures") if k in info}
-            self.live = []
-        return dict.fromkeys(self.possible, (reward, terminated, truncated))
-
-    def observe(self, agent: str) -> tuple[str, dict[str, Any]]:
-        """The observation and ``info`` of a role, with the keys of its last ended transition."""
-        info = self._env.info_of(agent) | self._last
-        info["on_turn"] = agent in self.acting()
-        ended = self._ended.get(agent)
-        if ended is not None:
-            info |= {
-                "context": ended.context,
-                "next_context": ended.next_context,
-                "parsed": ended.parsed,
-                "accepted": ended.accepted,
-                "facts": ended.facts,
-            }
-            if ended.rubric is not None:
-                info["rubric"] = ended.rubric
-        return self._env.observe(agent), info
-
-    def render(self) -> str:
-        """The transcript of the team."""
-        return self._env.render() or ""
-
-    def close(self) -> None:
-        """Closes the environment."""
-        self._env.close()
-
-
-def make_agents(
-    env: EnvClass,
-    agents: int | None = None,
-    team: str | Path | Team | None = None,
-    **kwargs: Any,
-) -> Agents:
-    """Makes a rollout group or the roles of a team.
-
-    Args:
-        env: The environment, as in `trca.envs.make`.
-        agents: Number of agents of a rollout group; None for a team.
-        team: The team, or its name or path; None for a group.
-        kwargs: Arguments of `trca.envs.make`.
-
-    Raises:
-        ValueError: If both or neither of ``agents`` and ``team`` are set.
-    """
-    if (agents is None) == (team is None):
-        raise ValueError("set either agents (for a rollout group) or team")
-    if team is not None:
-        return TeamAgents(env, team, **kwargs)
-    return GroupAgents(env, agents or 0, **kwargs)
-
-
-class _Spaces:
-    """The methods that both PettingZoo classes share."""
-
-    metadata: dict[str, Any] = {  # noqa: RUF012 (PettingZoo's own convention)
+    metadata: dict[str, Any] = {  # noqa: RUF012 (as in PettingZoo)
         "name": "trca_v0",
-        "render_modes": _RENDER_MODES,
+        "render_modes": ["ansi"],
         "is_parallelizable": True,
     }
 
-    def __init__(self, agents: Agents, render_mode: str | None) -> None:
-        self._core = agents
-        self.possible_agents = list(agents.possible)
+    def __init__(self, agents: list[str], render_mode: str | None) -> None:
+        self.possible_agents = agents
         self.agents: list[str] = []
         self.render_mode = render_mode
-        self.observation_spaces = {agent: AnyText() for agent in agents.possible}
-        self.action_spaces = {agent: AnyText() for agent in agents.possible}
+        self.observation_spaces = {agent: AnyText() for agent in agents}
+        self.action_spaces = {agent: AnyText() for agent in agents}
 
     def observation_space(self, agent: str) -> AnyText:
         """The space of an agent's observations: every string."""
@@ -260,97 +66,153 @@ class _Spaces:
         """The space of an agent's actions: every string."""
         return self.action_spaces[agent]
 
-    def render(self) -> str | None:
-        """The transcript so far as text, in render mode ``ansi``."""
-        return None if self.render_mode is None else self._core.render()
 
-    def close(self) -> None:
-        """Closes the environments."""
-        self._core.close()
+class GroupEnv(_Agents, ParallelEnv[str, str, str]):  # type: ignore[misc]
+    """A rollout group: N agents that play separate copies of the same task at once."""
 
+    def __init__(self, envs: list[gymnasium.Env[str, str]], render_mode: str | None) -> None:
+        """Takes one environment per agent.
 
-class ParallelTextEnv(_Spaces, ParallelEnv[str, str, str]):  # type: ignore[misc]
-    """A parallel environment: all agents act at once. See the module docstring."""
+        Raises:
+            ValueError: For fewer than one agent.
+        """
+        if not envs:
+            raise ValueError(f"agents is {len(envs)}: give 1 or more")
+        self._envs = {f"agent_{number}": env for number, env in enumerate(envs)}
+        super().__init__(list(self._envs), render_mode)
 
     def reset(
         self, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
-        """Starts an episode. ``options={"task": task_id}`` names the task."""
-        self._core.reset(seed, options)
-        self.agents = list(self._core.live)
-        return self._observed(self.agents)
+    ) -> tuple[dict[str, str], Infos]:
+        """Starts the same task for all agents: the options' task, or the first agent's draw."""
+        self.agents = list(self.possible_agents)
+        options, observations, infos = dict(options or {}), dict[str, str](), Infos()
+        for agent, env in self._envs.items():
+            text, infos[agent] = env.reset(seed=seed, options=options)
+            observations[agent] = Seen(text)
+            options["task"] = infos[agent]["task_id"]
+        return observations, infos
 
-    def step(
-        self, actions: dict[str, str]
-    ) -> tuple[
-        dict[str, str],
-        dict[str, float],
-        dict[str, bool],
-        dict[str, bool],
-        dict[str, dict[str, Any]],
-    ]:
-        """Carries out the actions. A missing action of a live agent counts as blank."""
-        before = self.agents
-        results = dict.fromkeys(before, (0.0, False, False)) | self._core.act_all(actions)
-        rewards = {agent: reward for agent, (reward, _, _) in results.items()}
-        ended = {agent: terminated for agent, (_, terminated, _) in results.items()}
-        cut = {agent: truncated for agent, (_, _, truncated) in results.items()}
-        self.agents = list(self._core.live)
-        observations, infos = self._observed(before)
-        return observations, rewards, ended, cut, infos
+    def step(self, actions: Mapping[str, str | None]) -> Transitions:
+        """Carries out the actions. A missing action of a live agent counts as empty."""
+        results = {}
+        for agent in self.agents:
+            action = actions.get(agent)
+            results[agent] = self._envs[agent].step(UNPARSED if action is None else action)
+        self.agents = [a for a, (_, _, ended, cut, _) in results.items() if not (ended or cut)]
+        return (
+            {agent: Seen(text) for agent, (text, *_) in results.items()},
+            {agent: float(reward) for agent, (_, reward, *_) in results.items()},
+            {agent: terminated for agent, (_, _, terminated, *_) in results.items()},
+            {agent: truncated for agent, (*_, truncated, _) in results.items()},
+            {agent: info for agent, (*_, info) in results.items()},
+        )
 
-    def _observed(self, agents: list[str]) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
-        seen = {agent: self._core.observe(agent) for agent in agents}
-        return {k: Seen(v[0]) for k, v in seen.items()}, {k: v[1] for k, v in seen.items()}
+    def render(self) -> str | None:
+        """The transcripts of all agents, one after another, in render mode ``ansi``."""
+        if self.render_mode is None:
+            return None
+        parts = [f"== {agent} ==\n{env.render()}" for agent, env in self._envs.items()]
+        return "\n\n".join(parts)
+
+    def close(self) -> None:
+        """Closes all environments."""
+        for env in self._envs.values():
+            env.close()
 
 
-class TurnTextEnv(_Spaces, AECEnv[str, str, str]):  # type: ignore[misc]
-    """An environment of turns: one agent acts at a time. See the module docstring.
+class TeamTurnsEnv(_Agents, AECEnv[str, str, str]):  # type: ignore[misc]
+    """A team: one role acts at a time, and all roles get the rewards.
 
-    ``last()`` returns an agent's observation and its rewards since its last action.
+    ``last()`` returns a role's observation and its rewards since its last action. ``infos`` have
+    the keys of the role's last ended transition.
+
+    Attributes:
+        team_env: The environment of the team.
     """
+
+    def __init__(self, team_env: TeamEnv, render_mode: str | None) -> None:
+        """Takes the environment of the team."""
+        super().__init__(list(team_env.agents), render_mode)
+        self.team_env = team_env
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
         """Starts an episode. ``options={"task": task_id}`` names the task."""
-        self._core.reset(seed, options)
-        self.agents = list(self._core.live)
-        self.rewards = dict.fromkeys(self.agents, 0.0)
+        self.team_env.reset(seed=seed, options=options)
+        self.agents = list(self.possible_agents)
         self._cumulative_rewards = dict.fromkeys(self.agents, 0.0)
-        self.terminations, self.truncations = _none(self.agents), _none(self.agents)
-        self.infos = {agent: self._core.observe(agent)[1] for agent in self.agents}
-        self.agent_selection = self._core.acting()[0]
+        self._ended: Infos = {}
+        self._share(0.0, False, False, {})
 
     def observe(self, agent: str) -> str:
-        """The last observation of an agent."""
-        return Seen(self._core.observe(agent)[0])
+        """The current observation of a role."""
+        return Seen(self.team_env.observe(agent))
 
     def step(self, action: str | None) -> None:
-        """Carries out the action of the selected agent; None for an agent that has finished."""
+        """Carries out the action of the selected role; None for a role that has finished."""
         agent = self.agent_selection
         if self.terminations[agent] or self.truncations[agent]:
             self._was_dead_step(action)
             return
         self._cumulative_rewards[agent] = 0.0
-        self.rewards = dict.fromkeys(self.agents, 0.0)
-        results = self._core.act(agent, UNPARSED if action is None else action)
-        for affected, (reward, terminated, truncated) in results.items():
-            self.rewards[affected] = reward
-            self.terminations[affected], self.truncations[affected] = terminated, truncated
-        self.infos = {affected: self._core.observe(affected)[1] for affected in self.agents}
+        _, reward, terminated, truncated, info = self.team_env.step(
+            UNPARSED if action is None else action
+        )
+        names = ("context", "next_context", "parsed", "accepted", "facts", "rubric")
+        for ended in info["closed"]:
+            values = {name: getattr(ended, name) for name in names}
+            if ended.rubric is None:
+                del values["rubric"]
+            self._ended[ended.agent] = values
+        self._share(reward, terminated, truncated, info)
         self._accumulate_rewards()
-        self.agent_selection = self._next_after(agent) if self._core.live else agent
         self._deads_step_first()
 
-    def _next_after(self, agent: str) -> str:
-        """The next agent of `acting` in the order of all agents."""
-        may = self._core.acting()
-        order = self.possible_agents
-        place = order.index(agent)
-        return next(a for a in order[place + 1 :] + order[: place + 1] if a in may)
+    def _share(
+        self, reward: float, terminated: bool, truncated: bool, info: Mapping[str, Any]
+    ) -> None:
+        """Gives the result of a step to all roles."""
+        over = terminated or truncated
+        self.agent_selection = self.team_env.agent
+        self.rewards = dict.fromkeys(self.agents, reward)
+        self.terminations = dict.fromkeys(self.agents, terminated)
+        self.truncations = dict.fromkeys(self.agents, truncated)
+        last = {k: info[k] for k in ("won", "score", "measures") if over and k in info}
+        self.infos = {
+            agent: self.team_env.info_of(agent)
+            | last
+            | self._ended.get(agent, {})
+            | {"on_turn": agent == self.agent_selection and not over}
+            for agent in self.agents
+        }
+
+    def render(self) -> str | None:
+        """The transcript of the team, in render mode ``ansi``."""
+        return self.team_env.render()
+
+    def close(self) -> None:
+        """Closes the environment."""
+        self.team_env.close()
 
 
-def _none(agents: list[str]) -> dict[str, bool]:
-    return dict.fromkeys(agents, False)
+class TeamStepsEnv(aec_to_parallel_wrapper):  # type: ignore[misc]
+    """A team as a parallel environment: a step takes the action of the role with the turn.
+
+    PettingZoo's conversion needs roles that act once in each cycle.
+    """
+
+    agents: list[str]
+
+    def step(self, actions: Mapping[str, str]) -> Transitions:
+        """Carries out the action of the role with the turn. A missing action counts as empty."""
+        turns, agents = self.aec_env, self.agents
+        if not agents:
+            return {}, {}, {}, {}, {}
+        turns.step(actions.get(turns.agent_selection, UNPARSED))
+        over = turns.terminations[agents[0]] or turns.truncations[agents[0]]
+        self.agents = [] if over else agents
+        observations = {agent: turns.observe(agent) for agent in agents}
+        return observations, turns.rewards, turns.terminations, turns.truncations, turns.infos
 
 
 def parallel_env(
@@ -360,7 +222,7 @@ def parallel_env(
     team: str | Path | Team | None = None,
     render_mode: str | None = None,
     **kwargs: Any,
-) -> ParallelTextEnv:
+) -> ParallelEnv[str, str, str]:
     """Makes a PettingZoo parallel environment.
 
     Args:
@@ -369,28 +231,21 @@ def parallel_env(
         team: Name or path of a team; None for a group.
         render_mode: With ``ansi``, ``render`` returns the transcript of the episode as text.
         kwargs: Arguments of `trca.envs.make`.
+
+    Raises:
+        ValueError: If both or neither of ``agents`` and ``team`` are set, or for fewer than one
+            agent.
     """
-    return ParallelTextEnv(_agents(env, agents, team, render_mode, kwargs), render_mode)
+    if (agents is None) == (team is None):
+        raise ValueError("set either agents (for a rollout group) or team")
+    if render_mode is not None:
+        kwargs["render_mode"] = render_mode
+    if agents is not None:
+        return GroupEnv([make(env, **kwargs) for _ in range(agents)], render_mode)
+    team_env: Any = make(env, team=team, **kwargs).unwrapped
+    return TeamStepsEnv(TeamTurnsEnv(team_env, render_mode))
 
 
-def aec_env(
-    env: EnvClass,
-    *,
-    agents: int | None = None,
-    team: str | Path | Team | None = None,
-    render_mode: str | None = None,
-    **kwargs: Any,
-) -> TurnTextEnv:
+def aec_env(env: EnvClass, **kwargs: Any) -> AECEnv[str, str, str]:
     """Makes a PettingZoo AEC environment (agents act in turns); arguments as in `parallel_env`."""
-    return TurnTextEnv(_agents(env, agents, team, render_mode, kwargs), render_mode)
-
-
-def _agents(
-    env: EnvClass,
-    agents: int | None,
-    team: str | Path | Team | None,
-    render_mode: str | None,
-    kwargs: dict[str, Any],
-) -> Agents:
-    rendered = {} if render_mode is None else {"render_mode": render_mode}
-    return make_agents(env, agents, team, **kwargs, **rendered)
+    return parallel_to_aec(parallel_env(env, **kwargs))

@@ -110,17 +110,17 @@ def make(
     if isinstance(env, str):
         env = canonical(env)
         if env in ENVIRONMENTS:
-            played = {**kwargs, **({_TEAM: team} if team is not None else {})}
-            played |= {_ISOLATION: isolation} if isolation is not None else {}
-            return cast("_Env", gymnasium.make(env, disable_env_checker=True, **judging, **played))
-    text_env = _unannotated(env, isolation, kwargs)
+            chosen = {_TEAM: team, _ISOLATION: isolation}
+            kwargs |= {name: value for name, value in chosen.items() if value is not None}
+            return cast("_Env", gymnasium.make(env, disable_env_checker=True, **judging, **kwargs))
+    text_env = make_text_env(env, isolation=isolation, **kwargs)
     unjudged = library is None and cast("TextEnv", text_env.unwrapped).library is None
     annotated = ContextAnnotation(text_env) if unjudged else RubricAnnotation(text_env, **judging)
     return annotated if team is None else TeamEnv(team, annotated, budgets, lambda_)
 
 
-def make_unjudged(env: EnvClass, *, isolation: str | None = None, **kwargs: Any) -> _Env:
-    """Makes an environment as `make` does, without a rubric: its library may be missing or wrong.
+def make_text_env(env: EnvClass, *, isolation: str | None = None, **kwargs: Any) -> _Env:
+    """Makes an environment like `make`, without the wrappers that add context and rubric.
 
     Args:
         env: Name or class of the environment.
@@ -128,12 +128,24 @@ def make_unjudged(env: EnvClass, *, isolation: str | None = None, **kwargs: Any)
         kwargs: Arguments of the class.
 
     Raises:
-        ValueError: For an unknown name or an unknown argument.
+        ValueError: For an unknown name, an unknown argument or an unknown isolation.
         TypeError: If observations or actions are not text.
     """
     if isinstance(env, str) and (name := canonical(env)) in ENVIRONMENTS:
         env = ENVIRONMENTS.get(name)
-    return ContextAnnotation(_unannotated(env, isolation, kwargs))
+    maker = env_class(env)
+    if _is_text_env(maker):
+        parameters = inspect.signature(maker).parameters
+        takes_any = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
+        for name in kwargs:
+            if name not in parameters and not takes_any:
+                raise ValueError(no_argument(env, name))
+    chosen = getattr(maker, _ISOLATION, "none") if isolation is None else isolation
+    if chosen not in ("none", PROCESS):
+        raise ValueError(f"isolation is {chosen!r}: give none or {PROCESS}")
+    if chosen == PROCESS:
+        return IsolatedEnv(maker, partial(creator(env).text_env, **kwargs))
+    return _text_env(env, kwargs)
 
 
 def make_registered(env_id: str, **kwargs: Any) -> _Env:
@@ -147,21 +159,22 @@ def canonical(name: str) -> str:
     Raises:
         ValueError: For an unknown name. The message gives the nearest name.
     """
-    if name in registry or _object(name):
+    place, _, attribute = name.rpartition(":")
+    if name in registry or (place and attribute.isidentifier()):
         return name
-    if ":" in name and _imported(name):
-        return name.rpartition(":")[2]
-    short = short_names()
+    if place:
+        try:
+            import_module(place)
+        except ImportError as error:
+            raise ValueError(f"environment {name!r}: cannot import {place!r}: {error}") from error
+        if attribute in registry:
+            return attribute
+    ids = ENVIRONMENTS.names()
+    short = {env_id.rpartition("/")[2].rpartition("-v")[0].lower(): env_id for env_id in ids}
     if name.lower() in short:
         return short[name.lower()]
-    hint = nearest(name, [*ENVIRONMENTS.names(), *short])
+    hint = nearest(name, [*ids, *short])
     raise ValueError(f"unknown environment {name!r}: {hint}; or give path/to/file.py:Class")
-
-
-def short_names() -> dict[str, str]:
-    """Registered ids by short name, such as ``alfworld``."""
-    ids = ENVIRONMENTS.names()
-    return {env_id.rpartition("/")[2].rpartition("-v")[0].lower(): env_id for env_id in ids}
 
 
 def env_class(env: EnvClass) -> Any:
@@ -287,6 +300,10 @@ class _Creator:
     def __call__(self, **kwargs: Any) -> _Env:
         return make(self.env, **kwargs)
 
+    def text_env(self, **kwargs: Any) -> _Env:
+        """The environment without annotation."""
+        return _text_env(self.env, kwargs)
+
     def __reduce__(self) -> tuple[Any, ...]:
         file = None if isinstance(self.env, str) else file_of(self.env)
         env = f"{file}:{self.env.__qualname__}" if file else self.env  # type: ignore[union-attr]
@@ -299,40 +316,12 @@ def _received(env: EnvClass, env_id: str) -> _Creator:
     return _Creator(env, env_id)
 
 
-def _unannotated(env: EnvClass, isolation: str | None, kwargs: Mapping[str, Any]) -> _Env:
-    """An environment as a `TextEnv`, in a child process if it is isolated, without annotation."""
-    _check_arguments(env, kwargs)
-    return _isolated(env, kwargs) if _isolates(env, isolation) else _made(env, kwargs)
-
-
-def _isolates(env: EnvClass, isolation: str | None) -> bool:
-    """Whether an environment plays in a child process.
-
-    Raises:
-        ValueError: For an unknown isolation.
-    """
-    chosen = isolation if isolation is not None else getattr(env_class(env), _ISOLATION, "none")
-    if chosen not in ("none", PROCESS):
-        raise ValueError(f"isolation is {chosen!r}: give none or {PROCESS}")
-    return bool(chosen == PROCESS)
-
-
-def _isolated(env: EnvClass, kwargs: Mapping[str, Any]) -> _Env:
-    """An environment in a child process, without annotation."""
-    return IsolatedEnv(env_class(env), partial(_remade, creator(env), dict(kwargs)))
-
-
-def _remade(maker: _Creator, kwargs: Mapping[str, Any]) -> _Env:
-    return _made(maker.env, kwargs)
-
-
-def _made(env: EnvClass, kwargs: Mapping[str, Any]) -> _Env:
+def _text_env(env: EnvClass, kwargs: Mapping[str, Any]) -> _Env:
     """An environment as a `TextEnv`, without annotation."""
     maker = env_class(env)
     registered = env if isinstance(env, str) and env in registry else ""
     if _is_text_env(maker):
-        theirs = registered and registered not in ENVIRONMENTS
-        defaults = registry[registered].kwargs if theirs else {}
+        defaults = registry[registered].kwargs if registered else {}
         return cast("_Env", maker(**{**defaults, **kwargs}))
     own = set() if registered else inspect.signature(maker).parameters.keys()
     outer = inspect.signature(PlainEnv).parameters.keys() - own
@@ -349,23 +338,6 @@ def _made(env: EnvClass, kwargs: Mapping[str, Any]) -> _Env:
     return wrapped
 
 
-def _check_arguments(env: EnvClass, kwargs: Mapping[str, Any]) -> None:
-    """Refuses arguments that a text environment does not have.
-
-    Raises:
-        ValueError: For an unknown argument. The message gives the nearest argument.
-    """
-    maker = env_class(env)
-    if not _is_text_env(maker):
-        return
-    parameters = inspect.signature(maker).parameters
-    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
-        return
-    for name in kwargs:
-        if name not in parameters:
-            raise ValueError(no_argument(env, name))
-
-
 def no_argument(env: EnvClass, name: str) -> str:
     """The message for an argument that an environment does not have."""
     shown = env if isinstance(env, str) else env_class(env).__name__
@@ -374,19 +346,3 @@ def no_argument(env: EnvClass, name: str) -> str:
 
 def _is_text_env(maker: Any) -> bool:
     return isinstance(maker, type) and issubclass(maker, TextEnv)
-
-
-def _object(name: str) -> bool:
-    """Whether a name has the form ``place:Class``."""
-    place, _, attribute = name.rpartition(":")
-    return place != "" and attribute.isidentifier()
-
-
-def _imported(name: str) -> bool:
-    """Imports the module of ``module:id`` and returns whether Gymnasium then has the id."""
-    module, _, env_id = name.rpartition(":")
-    try:
-        import_module(module)
-    except ImportError as error:
-        raise ValueError(f"environment {name!r}: cannot import {module!r}: {error}") from error
-    return env_id in registry

@@ -15,6 +15,8 @@ from trca.policies.smollm2 import SMOLLM2, smollm2_folder
 TINY: Final = "tiny"
 SHRUNK: Final = "shrunk:"
 GGUF: Final = ".gguf"
+_HUB_S: Final = 30.0
+"""Seconds that the Hugging Face hub may need for an answer."""
 
 
 def resolve_model(
@@ -137,10 +139,12 @@ def missing_model(name: str, ask_hub: bool = True) -> str:
         name: See `resolve_model`.
         ask_hub: Whether to ask the Hugging Face hub for a model that is not on this machine.
     """
-    from transformers import AutoConfig, AutoTokenizer
-
     if name == TINY:
         return ""
+    if ask_hub and (lack := missing_on_hub(name)):
+        return lack
+    from transformers import AutoConfig, AutoTokenizer
+
     try:
         folder = resolve_model(name, env_id="")
     except (ImportError, ValueError) as error:
@@ -161,3 +165,28 @@ def missing_model(name: str, ask_hub: bool = True) -> str:
                     f" {first_line(error)[:300]}"
                 )
     return ""
+
+
+def missing_on_hub(name: str) -> str:
+    """Why the Hugging Face hub cannot give a model that this machine lacks; empty for the others.
+
+    One request without the import of PyTorch, and without the retries of a download.
+    """
+    if is_packaged(name) or missing_folder(name) or find(name).exists():
+        return ""
+    from huggingface_hub import HfApi, try_to_load_from_cache
+    from huggingface_hub.errors import HfHubHTTPError, RepositoryNotFoundError
+
+    kept = (try_to_load_from_cache(name, f) for f in ("config.json", "adapter_config.json"))
+    try:
+        if not any(isinstance(path, str) for path in kept):
+            HfApi().model_info(name, timeout=_HUB_S)
+    except RepositoryNotFoundError:
+        reason = "the name is wrong, or the model is private and needs a token: hf auth login"
+    except HfHubHTTPError:  # a mirror without this request may have the files
+        return ""
+    except Exception as error:
+        reason = first_line(error)[:300]
+    else:
+        return ""
+    return f"model is {name!r}: no such folder, and the Hugging Face hub gives none: {reason}"

@@ -252,6 +252,11 @@ def _term(name: str, hint: Any) -> Term:
     )
 
 
+def _want(kind: Kind, expression: Condition, subject: str) -> None:
+    if expression.term.kind not in (kind, "unknown"):
+        raise RubricError(f"{subject} is a {expression.term.kind}, not a {kind}")
+
+
 class _Parser:
     """A recursive-descent parser. Every parsing method returns the expression that it parsed."""
 
@@ -270,7 +275,7 @@ class _Parser:
 
     def condition(self) -> Condition:
         condition = self._or()
-        self._want("truth value", condition, "the condition")
+        _want("truth value", condition, "the condition")
         if self.place < len(self.tokens):
             raise RubricError(f"unexpected {self._peek()!r}: {_LANGUAGE}")
         return condition
@@ -288,11 +293,6 @@ class _Parser:
         token = self._next()
         if token != symbol:
             raise RubricError(f"expected {symbol!r}, found {token!r}: {_LANGUAGE}")
-
-    @staticmethod
-    def _want(kind: Kind, expression: Condition, subject: str) -> None:
-        if expression.term.kind not in (kind, "unknown"):
-            raise RubricError(f"{subject} is a {expression.term.kind}, not a {kind}")
 
     def _since(
         self,
@@ -317,10 +317,10 @@ class _Parser:
     def _chain(self, symbol: str, operand: Callable[[], Condition]) -> Condition:
         start, sides = self.place, [operand()]
         while self._peek() == symbol:
-            self._want("truth value", sides[-1], f"the left side of {symbol}")
+            _want("truth value", sides[-1], f"the left side of {symbol}")
             self._next()
             sides.append(operand())
-            self._want("truth value", sides[-1], f"the right side of {symbol}")
+            _want("truth value", sides[-1], f"the right side of {symbol}")
         if len(sides) == 1:
             return sides[0]
         return self._since(start, _TRUTH, _join(sides, symbol == "||"), sides)
@@ -334,8 +334,8 @@ class _Parser:
         right = self._unary()
         kind, other = left.term.kind, right.term.kind
         if symbol == "in":
-            self._want("string", left, "the left side of 'in'")
-            self._want("list of strings", right, "the right side of 'in'")
+            _want("string", left, "the left side of 'in'")
+            _want("list of strings", right, "the right side of 'in'")
         elif "unknown" not in (kind, other):
             if kind != other:
                 raise RubricError(f"a {kind} cannot be compared with a {other}")
@@ -343,18 +343,13 @@ class _Parser:
                 raise RubricError(f"a {kind} has no order: use == or != in place of {symbol}")
             if kind == "list of strings":
                 raise RubricError(f"lists cannot be compared with {symbol}: use 'in' or size()")
-        self._fit(left.term, right.term)
-        self._fit(right.term, left.term)
+        for term, other_term in ((left.term, right.term), (right.term, left.term)):
+            for value in other_term.constants:
+                if term.allowed is not None and value not in term.allowed:
+                    hint = nearest(value, term.allowed)
+                    raise RubricError(f"the field never has the value {value!r}: {hint}")
         relation, first, second = _RELATIONS[symbol], left._value, right._value
         return self._since(start, _TRUTH, lambda f, b: relation(first(f, b), second(f, b)))
-
-    @staticmethod
-    def _fit(field: Term, constant: Term) -> None:
-        for value in constant.constants:
-            if field.allowed is not None and value not in field.allowed:
-                raise RubricError(
-                    f"the field never has the value {value!r}: {nearest(value, field.allowed)}"
-                )
 
     def _unary(self) -> Condition:
         if self._peek() != "!":
@@ -362,7 +357,7 @@ class _Parser:
         start = self.place
         self._next()
         operand = self._nested(self._unary)
-        self._want("truth value", operand, "the operand of !")
+        _want("truth value", operand, "the operand of !")
         return self._since(start, _TRUTH, lambda f, b: not operand.evaluate(f, b))
 
     def _nested(self, parse: Callable[[], Condition]) -> Condition:
@@ -382,44 +377,41 @@ class _Parser:
         if token == "size":
             self._expect("(")
             values = self._nested(self._primary)
-            self._want("list of strings", values, "the argument of size()")
+            _want("list of strings", values, "the argument of size()")
             self._expect(")")
             return self._since(start, _WHOLE, lambda f, b: len(values._value(f, b)))
-        if self.tokens[start].lastgroup == "name":
-            term = self._term(token)
+        kind = self.tokens[start].lastgroup
+        if kind == "name":
+            if self.terms is not None and token not in self.terms:
+                raise RubricError(f"there is no {token!r}: {nearest(token, self.terms)}")
+            term = Term("unknown") if self.terms is None else self.terms[token]
             return self._since(start, term, _field(token, term.kind))
-        term, constant = self._constant(token, self.tokens[start].lastgroup)
-        return self._since(start, term, lambda f, b: constant)
-
-    def _term(self, name: str) -> Term:
-        if self.terms is None:
-            return Term("unknown")
-        if name not in self.terms:
-            raise RubricError(f"there is no {name!r}: {nearest(name, self.terms)}")
-        return self.terms[name]
-
-    def _constant(self, token: str, kind: str | None) -> tuple[Term, Any]:
+        constant: Any
         if kind == "string":
-            return Term("string", constants=(token[1:-1],)), token[1:-1]
-        if kind == "number":
+            constant = token[1:-1]
+            term = Term("string", constants=(constant,))
+        elif kind == "number":
             if len(token) > 15:
                 raise RubricError(f"the number {token} is too long")
-            return (Term("number"), float(token)) if "." in token else (_WHOLE, int(token))
-        if token in ("true", "false"):
-            return _TRUTH, token == "true"
-        if token == "[":
-            values = tuple(self._list())
-            return Term("list of strings", constants=values), values
-        raise RubricError(f"unexpected {token!r}: {_LANGUAGE}")
+            term = Term("number") if "." in token else _WHOLE
+            constant = float(token) if "." in token else int(token)
+        elif token in ("true", "false"):
+            term, constant = _TRUTH, token == "true"
+        elif token == "[":
+            constant = tuple(self._strings())
+            term = Term("list of strings", constants=constant)
+        else:
+            raise RubricError(f"unexpected {token!r}: {_LANGUAGE}")
+        return self._since(start, term, lambda f, b: constant)
 
-    def _list(self) -> Iterator[str]:
-        while True:
+    def _strings(self) -> Iterator[str]:
+        """The strings of a list, to its end."""
+        symbol = ","
+        while symbol == ",":
             item = self._next()
             if self.tokens[self.place - 1].lastgroup != "string":
                 raise RubricError(f"a list contains {item!r}: use strings only")
             yield item[1:-1]
             symbol = self._next()
-            if symbol == "]":
-                return
-            if symbol != ",":
-                raise RubricError(f"expected ',' or ']' in a list, found {symbol!r}")
+        if symbol != "]":
+            raise RubricError(f"expected ',' or ']' in a list, found {symbol!r}")

@@ -49,6 +49,14 @@ _LONGEST_TEXT: Final = 1500
 """Characters of one text of the environment in the prompt."""
 
 _NAMES: Final = {"type": "array", "items": {"type": "string"}}
+_PROPERTIES: Final[dict[str, Any]] = {
+    "id": {"type": "string"},
+    "category": {"type": "string", "enum": list(CATEGORIES)},
+    "description": {"type": "string"},
+    "reads": _NAMES,
+    "binds": _NAMES,
+    "condition": {"type": "string"},
+}
 SCHEMA: Final[dict[str, Any]] = {
     "type": "object",
     "properties": {
@@ -56,15 +64,8 @@ SCHEMA: Final[dict[str, Any]] = {
             "type": "array",
             "items": {
                 "type": "object",
-                "properties": {
-                    "id": {"type": "string"},
-                    "category": {"type": "string", "enum": list(CATEGORIES)},
-                    "description": {"type": "string"},
-                    "reads": _NAMES,
-                    "binds": _NAMES,
-                    "condition": {"type": "string"},
-                },
-                "required": ["id", "category", "description", "reads", "binds", "condition"],
+                "properties": _PROPERTIES,
+                "required": list(_PROPERTIES),
                 "additionalProperties": False,
             },
         }

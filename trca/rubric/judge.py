@@ -11,8 +11,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from trca.rubric.conditions import Clause, Condition, RubricError, Term, field_terms
-from trca.rubric.library import Operator, RubricLibrary, check_each
+from trca.rubric.conditions import Clause, Condition, RubricError, field_terms
+from trca.rubric.library import RubricLibrary, check_each
 
 logger = logging.getLogger(__name__)
 _warned: Final = set[tuple[str, str]]()
@@ -50,7 +50,7 @@ class Judge:
         terms = field_terms("facts", facts_type) | field_terms("task", binding_type)
         self._operators = check_each(
             library.operators,
-            lambda operator: _Operator(operator.id, _bound(library.source, operator, terms)),
+            lambda operator: _Operator(operator.id, operator.check(library.source, terms)),
         )
         binding, facts = binding_type(), facts_type()
         for operator in self._operators:
@@ -112,25 +112,21 @@ class Judge:
         try:
             answer = operator.condition.evaluate(facts, binding)
         except Exception as error:
-            _warn_once(self.library.source, operator.name, error)
+            key = self.library.source, operator.name
+            if key not in _warned:  # one warning in a process
+                _warned.add(key)
+                logger.warning(
+                    "operator %r of %s cannot be evaluated on these facts, and counts as 0: %s",
+                    operator.name,
+                    self.library.source,
+                    error,
+                )
             self.errors[operator.name] += 1
             return False
         if len(operator.cache) >= _REMEMBERED:
             operator.cache.clear()
         operator.cache[values] = answer
         return answer
-
-
-def _warn_once(library: str, operator: str, error: Exception) -> None:
-    """Warns of the first failed evaluation of an operator in this process."""
-    if (library, operator) not in _warned:
-        _warned.add((library, operator))
-        logger.warning(
-            "operator %r of %s cannot be evaluated on these facts, and counts as 0: %s",
-            operator,
-            library,
-            error,
-        )
 
 
 class _Operator:
@@ -161,10 +157,3 @@ class _Operator:
 def _getter(names: Sequence[str]) -> Callable[[Any], Any]:
     """A function that reads attributes: one name gives its value, several give a tuple."""
     return attrgetter(*names) if names else lambda record: None
-
-
-def _bound(source: str, operator: Operator, terms: dict[str, Term]) -> Condition:
-    try:
-        return Condition.parse(operator.condition, terms)
-    except RubricError as error:
-        raise RubricError(f"{source}: operator {operator.id!r}: {error}") from None

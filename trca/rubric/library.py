@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, cached_property
-from importlib import resources
+from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Self, TypeVar
+from typing import Annotated, ClassVar, Final, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 
-from trca.common import strict_yaml
-from trca.common.errors import words
-from trca.common.files import find
-from trca.common.names import nearest
-from trca.common.short_line import short_line
+from trca.common.strict_yaml import FileRecord, Record
 from trca.rubric.conditions import Condition, RubricError, Term
 
 CATEGORIES: Final = ("evidence", "invalidity", "execution")
@@ -29,14 +24,7 @@ _T = TypeVar("_T")
 _Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,59}$")]
 
 
-class _Record(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
-        return self  # immutable
-
-
-class Operator(_Record):
+class Operator(Record):
     """One reusable Boolean condition h^c_{b,m}."""
 
     id: _Name = Field(description="name of the operator, unique in the library")
@@ -52,8 +40,8 @@ class Operator(_Record):
     )
     condition: str = Field(min_length=1, description="CEL truth value over facts and task")
 
-    def check(self, source: str, terms: Mapping[str, Term] | None = None) -> None:
-        """Checks the condition, and that ``reads`` and ``binds`` list all its names.
+    def check(self, source: str, terms: Mapping[str, Term] | None = None) -> Condition:
+        """Parses the condition, and checks that ``reads`` and ``binds`` list all its names.
 
         Args:
             source: Name of the library in error messages.
@@ -69,9 +57,10 @@ class Operator(_Record):
             raise RubricError(f"{where}: {error}") from None
         _same_names(where, "reads", self.reads, condition.reads)
         _same_names(where, "binds", self.binds, condition.binds)
+        return condition
 
 
-class Provenance(_Record):
+class Provenance(Record):
     """The origin of a library that a model wrote; set by `trca.rubric.generation`."""
 
     model: str = Field(description="name of the model at the endpoint")
@@ -85,70 +74,19 @@ class Provenance(_Record):
     prompt: str = Field(description="complete prompt of the model; blank if it is too long")
 
 
-class RubricLibrary(_Record):
+class RubricLibrary(FileRecord):
     """The operators of one environment, in the order of the judgments."""
+
+    kind: ClassVar = "rubric library"
+    folder: ClassVar = Path(__file__).with_name("libraries")
+    error: ClassVar = RubricError
+    part: ClassVar = ("operators", "operator", Operator)
 
     environment: str = Field(pattern=r"^[A-Za-z][A-Za-z0-9_./-]{0,99}$")
     operators: tuple[Operator, ...] = Field(strict=False)
     provenance: Provenance | None = Field(
         default=None, description="origin of a library by a model"
     )
-    source: str = Field(default="", exclude=True, description="name of the library in errors")
-
-    @classmethod
-    def load(cls, name_or_path: str | Path) -> RubricLibrary:
-        """Loads a packaged library or a YAML file.
-
-        Args:
-            name_or_path: The name of a packaged library, such as ``alfworld``, or a path.
-
-        Raises:
-            RubricError: If there is no such library, or it breaks a rule. The message names the
-                file, the operator and the fix.
-        """
-        shipped = _shipped()
-        if name_or_path in shipped:
-            return shipped[str(name_or_path)]
-        try:
-            path = find(name_or_path)
-            exists, named = path.is_file(), path.suffix in strict_yaml.SUFFIXES
-            text = strict_yaml.read_text(path) if exists and named else ""
-        except (ValueError, OSError, RuntimeError) as error:  # RuntimeError: ~ of an unknown user
-            raise RubricError(f"{short_line(name_or_path)}: {words(error)}") from None
-        if not exists:
-            raise RubricError(
-                f"no rubric library {short_line(repr(str(name_or_path)))}: give the path of a"
-                f" YAML file, or a name. {nearest(name_or_path, shipped)}"
-            )
-        if not named:
-            raise RubricError(f"{path}: name the file .yaml: a run keeps copies of such files")
-        return cls.parse(text, str(path))
-
-    @classmethod
-    def parse(cls, text: str, source: str = "library") -> RubricLibrary:
-        """Parses a library from YAML text.
-
-        Args:
-            text: The YAML text.
-            source: Name of the text in error messages.
-
-        Raises:
-            RubricError: If the text is not YAML or breaks a rule.
-        """
-        try:
-            data = strict_yaml.parse(text)
-        except ValueError as error:
-            raise RubricError(f"{source}: not a YAML file: {error}") from None
-        if not isinstance(data, dict):
-            raise RubricError(
-                f"{source}: a library is a mapping with 'environment' and 'operators'"
-            )
-        try:
-            library = cls.model_validate({**data, "source": source})
-        except ValidationError as error:
-            raise RubricError(_schema_message(source, data, error)) from None
-        library._check()
-        return library
 
     @cached_property
     def ids(self) -> tuple[str, ...]:
@@ -162,7 +100,8 @@ class RubricLibrary(_Record):
         codes.flags.writeable = False
         return codes
 
-    def _check(self) -> None:
+    def check_all(self) -> None:
+        """Checks ids, numbers of operators and conditions."""
         for operator_id, count in Counter(self.ids).items():
             if count > 1:
                 raise RubricError(f"{self.source}: {count} operators have the id {operator_id!r}")
@@ -193,13 +132,6 @@ def check_each(operators: Sequence[Operator], check: Callable[[Operator], _T]) -
     return checked
 
 
-@cache
-def _shipped() -> dict[str | Path, RubricLibrary]:
-    folder = resources.files(__package__) / "libraries"
-    texts = {e.name: e.read_text("utf-8") for e in folder.iterdir() if e.name.endswith(".yaml")}
-    return {Path(name).stem: RubricLibrary.parse(text, name) for name, text in texts.items()}
-
-
 def _with_known_names_once(errors: Sequence[str]) -> list[str]:
     """Errors in which each list of known names stands only once, where it comes first."""
     lists = set[str]()
@@ -220,30 +152,3 @@ def _same_names(where: str, field: str, listed: tuple[str, ...], used: frozenset
         raise RubricError(
             f"{where}: {field} lists {name!r}, which the condition does not use: remove it"
         )
-
-
-def _schema_message(source: str, data: dict[str, Any], error: ValidationError) -> str:
-    first = error.errors(include_url=False)[0]
-    place = list(first["loc"])
-    where = source
-    operators = data.get("operators")
-    if len(place) > 1 and isinstance(place[1], int) and isinstance(operators, list):
-        operator = operators[place[1]]
-        name = operator.get("id") if isinstance(operator, dict) else None
-        where += f": operator {name!r}" if name else f": operator number {place[1] + 1}"
-        place = place[2:]
-    field = ".".join(str(part) for part in place) or "operator"
-    if first["type"] == "extra_forbidden":
-        fields = (RubricLibrary if where == source else Operator).model_fields
-        return f"{where}: unknown field {field!r}: {nearest(field, set(fields) - {'source'})}"
-    value = _shown(first["input"]) if first["type"] != "missing" else ""
-    shown = f" is {value!r}" if value else ""
-    return f"{where}: {field}{shown}: {first['msg'][:200]}"
-
-
-def _shown(value: Any) -> str:
-    """The beginning of a value as text; a number with thousands of digits has none."""
-    try:
-        return str(value)[:60]
-    except ValueError:
-        return "a very large number"

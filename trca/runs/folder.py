@@ -39,7 +39,7 @@ from trca.common.lock import HeldError, held, holder
 from trca.common.names import nearest
 from trca.runs.names import TRIALS
 from trca.runs.own_files import by_content, keep, restore
-from trca.runs.refusals import check_letters, not_writable, quoted, taken
+from trca.runs.refusals import check_letters, check_writable, not_writable, quoted, taken
 from trca.tune_configs.files import ConfigError, parse
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class RunFolder:
         try:
             root.mkdir(parents=True, exist_ok=True)
         except (FileExistsError, NotADirectoryError):
-            raise ConfigError(f"{root}: this is a file or lies in one: name a folder") from None
+            raise ConfigError(f"{root}: a file is in the way: name a folder") from None
         except OSError as error:
             raise ConfigError(not_writable(root, error)) from None
         number = 1
@@ -110,21 +110,24 @@ class RunFolder:
             return cls(path, storage)
 
     @classmethod
-    def check_name(cls, root: Path | str, name: str) -> None:
+    def check_name(cls, root: Path | str, name: str, numbered: bool = False) -> None:
         """Refuses the name of a new run that `create` would refuse. Writes nothing.
 
         Args:
             root: The folder that holds runs, or the URI of one.
             name: The run's name.
+            numbered: Whether `create` may add a number to an existing name.
 
         Raises:
-            ConfigError: When the name is no name for a folder or is taken.
+            ConfigError: When the name is no name for a folder or is taken, or the folder is not
+                writable.
         """
         check_letters(name)
         storage = _storage(root)
         path = (storage.cache if storage else Path(root)) / name
-        if name in storage.runs() if storage else path.exists():
+        if not numbered and (name in storage.runs() if storage else path.exists()):
             raise ConfigError(taken(path, storage))
+        check_writable(path.parent)
 
     @classmethod
     def open(cls, name_or_path: str | Path, root: Path | str = DEFAULT_ROOT) -> RunFolder:

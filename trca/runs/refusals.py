@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from pathlib import Path
-from tempfile import TemporaryFile
+from tempfile import TemporaryDirectory, TemporaryFile
 from typing import TYPE_CHECKING
 
 from trca.tune_configs.files import ConfigError
@@ -41,6 +41,21 @@ def taken(path: Path, storage: Storage | None) -> str:
 def not_writable(path: Path, error: OSError) -> str:
     """The error for a storage path without write access."""
     return f"cannot write to {path}: {error.strerror or error}: choose another --storage-path"
+
+
+def check_writable(root: Path) -> None:
+    """Refuses a folder of runs that this user cannot make or write. Leaves nothing.
+
+    Raises:
+        ConfigError: Names the folder.
+    """
+    folder = next(path for path in (root, *root.absolute().parents) if path.exists())
+    if not folder.is_dir():
+        raise ConfigError(f"{root}: a file is in the way: name a folder")
+    try:
+        TemporaryDirectory(dir=folder).cleanup()  # root may not write to each folder, such as /proc
+    except OSError as error:
+        raise ConfigError(not_writable(root, error)) from None
 
 
 def make_writable(folder: Path) -> None:

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, suppress
 from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from filelock import FileLock
 from pyarrow.fs import FileSelector, FileSystem, FileType, copy_files
@@ -140,7 +140,7 @@ class Storage:
                 folder = self.cache / sweep / TRIALS / trial.base_name
                 folder.mkdir(parents=True, exist_ok=True)
                 for name in _READ_OF_A_TRIAL:
-                    if text := self._read(PurePosixPath(trial.path) / name):
+                    if text := _read(self._files, f"{trial.path}/{name}"):
                         write_text(folder / name, text)
 
     def _is_ahead(self, run: str) -> bool:
@@ -148,7 +148,7 @@ class Storage:
         status = self.cache / run / "status.json"
         here = _iteration(status.read_text("utf-8")) if status.is_file() else -1
         with self._errors():
-            return here > _iteration(self._read(self._root / run / "status.json"))
+            return here > _iteration(_read(self._files, f"{self._root / run}/status.json"))
 
     def push(self, run: str) -> None:
         """Updates the storage: uploads new files, then their links, then deletes removed files.
@@ -161,51 +161,24 @@ class Storage:
         with self._errors():
             for name, about in files.items():
                 if self._pushed.get(f"{run}/{name}") != about:
-                    with self._whole(remote / name) as draft:
+                    with _whole(self._files, remote / name) as draft:
                         copy_files(str(folder / name), draft, destination_filesystem=self._files)
                     self._pushed[f"{run}/{name}"] = about
             for name, to in links.items():
-                with (
-                    self._whole(remote / f"{name}{_LINK}") as draft,
-                    self._files.open_output_stream(draft) as stream,
-                ):
-                    stream.write(to.encode())
+                _write(self._files, remote / f"{name}{_LINK}", to)
             self._delete_all_but(remote, {*files, *(f"{name}{_LINK}" for name in links)})
-
-    @contextmanager
-    def _whole(self, path: PurePosixPath) -> Iterator[str]:
-        """Yields a path for writing a file, which appears atomically.
-
-        Object stores are atomic. On other file systems a complete draft is renamed.
-        """
-        self._files.create_dir(str(path.parent), recursive=True)
-        if self._files.type_name not in ("local", "subtree", "hdfs"):
-            yield str(path)
-            return
-        draft = str(path.with_name(f".{path.name}.part"))
-        yield draft
-        self._files.move(draft, str(path))
 
     def _delete_all_but(self, folder: PurePosixPath, kept: Set[str]) -> None:
         parents = {str(parent) for name in kept for parent in PurePosixPath(name).parents}
-        gone = ""
         entries = self._files.get_file_info(FileSelector(str(folder), recursive=True))
-        for entry in sorted(entries, key=lambda entry: entry.path):
+        for entry in sorted(entries, key=lambda entry: entry.path, reverse=True):  # inner first
             name = PurePosixPath(entry.path).relative_to(folder).as_posix()
-            if (gone and name.startswith(gone)) or self._is_foreign(name):
+            if self._is_foreign(name):
                 continue
             if entry.type == FileType.Directory and name not in parents:
                 self._files.delete_dir(entry.path)
-                gone = f"{name}/"
             elif entry.type == FileType.File and name not in kept:
                 self._files.delete_file(entry.path)
-
-    def _read(self, path: PurePosixPath) -> str:
-        """Reads the text of a file; returns an empty text if the file does not exist."""
-        if self._files.get_file_info(str(path)).type != FileType.File:
-            return ""
-        with self._files.open_input_stream(str(path)) as stream:
-            return str(stream.read().decode())
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
@@ -214,6 +187,48 @@ class Storage:
             yield
         except (OSError, ValueError) as error:
             raise ConfigError(f"the storage {self.uri}: {error}") from None
+
+
+def write_json_to(trial: StorageContext | None, name: str, value: Mapping[str, Any]) -> None:
+    """Writes a JSON file into the directory of a Ray Tune trial, in a folder or at a URI."""
+    assert trial is not None
+    path = PurePosixPath(trial.trial_fs_path, name)
+    _write(trial.storage_filesystem, path, json.dumps(value, indent=2) + "\n")
+
+
+def read_json_from(trial: StorageContext | None, name: str) -> Any:
+    """A JSON file of the directory of a Ray Tune trial; `None` if the file does not exist."""
+    assert trial is not None
+    text = _read(trial.storage_filesystem, f"{trial.trial_fs_path}/{name}")
+    return json.loads(text) if text else None
+
+
+@contextmanager
+def _whole(files: FileSystem, path: PurePosixPath) -> Iterator[str]:
+    """Yields a path for writing a file, which appears atomically.
+
+    Object stores are atomic. On other file systems a complete draft is renamed.
+    """
+    files.create_dir(str(path.parent), recursive=True)
+    if files.type_name not in ("local", "subtree", "hdfs"):
+        yield str(path)
+        return
+    draft = str(path.with_name(f".{path.name}.part"))
+    yield draft
+    files.move(draft, str(path))
+
+
+def _write(files: FileSystem, path: PurePosixPath, text: str) -> None:
+    with _whole(files, path) as draft, files.open_output_stream(draft) as stream:
+        stream.write(text.encode())
+
+
+def _read(files: FileSystem, path: str) -> str:
+    """The text of a file; empty if the file does not exist."""
+    if files.get_file_info(path).type != FileType.File:
+        return ""
+    with files.open_input_stream(path) as stream:
+        return str(stream.read().decode())
 
 
 def _replace_all_but_the_lock(folder: Path, draft: Path) -> None:

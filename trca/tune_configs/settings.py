@@ -6,6 +6,7 @@ parameter model (`trca.algorithms.settings.parameters`).
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,8 @@ from trca.tune_configs.run_parameters import RunParameters, Settings
 if TYPE_CHECKING:
     from trca.algorithms.base.text_config import TextAlgorithmConfig
     from trca.algorithms.settings.parameters import TextParameters
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,8 @@ class RunSettings(Settings):
             raise ConfigError(f"{source}: {error}") from None
         settings = {**settings, "algorithm": name}
         model = parameters_class(name)
+        if settings.pop("max_learner_restarts", 3) != 3:  # a setting of earlier versions
+            logger.warning("%s: %s", source, unknown_setting("max_learner_restarts", model, ()))
         fields = {**RunParameters.model_fields, **model.model_fields}
         wrong = [
             unknown_setting(key, model, RunParameters.model_fields)

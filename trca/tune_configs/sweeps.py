@@ -144,14 +144,10 @@ class SweepSettings(_Part):
         Raises:
             ConfigError: Names the key, its value and the allowed values.
         """
-        if unknown := _unknown_key(cls, settings):
-            raise ConfigError(f"{source}: {unknown}")
         try:
             sweep = cls(**settings)
         except ValidationError as error:
-            detail = error.errors(include_url=False)[0]
-            name = ".".join(map(str, detail["loc"]))
-            raise ConfigError(f"{source}: {name} is {detail['input']!r}: {detail['msg']}") from None
+            raise ConfigError(f"{source}: {_explain(error)}") from None
         if not (sweep.grid or sweep.sample or any(sweep.points)):
             raise ConfigError(
                 f"{source}: give points, grid or sample; a single run needs no sweep: trca train"
@@ -160,9 +156,12 @@ class SweepSettings(_Part):
             raise ConfigError(f"{source}: {problem}")
         points = sweep.checked(source, need_data)
         trials = [trial for _, panels in points for trial in panels]
-        scheduling = sweep._scheduler_problems(len(points), trials)
-        chosen_by = sweep._metric_problems(trials)
-        for problem in (*sweep._search_problems(), *chosen_by, *scheduling):
+        problem = (
+            sweep._search_problem()
+            or sweep._metric_problem(trials)
+            or sweep._scheduler_problem(len(points), trials)
+        )
+        if problem:
             raise ConfigError(f"{source}: {problem}")
         return sweep
 
@@ -200,85 +199,81 @@ class SweepSettings(_Part):
                 return f"{key} is in {one} and in {other}: leave it in one"
             if inner.startswith(f"{key}.") or key.startswith(f"{inner}."):
                 return f"{key} is in {one} and {inner} in {other}: one would replace the other"
-        for name, together in (("points", self.points), ("panels", self.panels)):
-            for each in together[1:]:
-                if odd := sorted(each.keys() ^ together[0].keys()):
-                    return f"{name}: {odd[0]} is in some and not in others: give it in each"
         for name, several in (("points", self.points), ("panels", self.panels)):
             for number, each in enumerate(several):
+                if odd := sorted(each.keys() ^ several[0].keys()):
+                    return f"{name}: {odd[0]} is in some and not in others: give it in each"
                 if each in several[:number]:
-                    return f"{name}: {each} stands twice"
+                    return f"{name}: {each} is listed twice"
         for name, keys in parts.items():
             if "seed" in keys:
                 return f"seed is in {name}: give seeds"
         if len(set(self.seeds)) < len(self.seeds):
-            return f"seeds is {self.seeds}: a seed stands twice"
+            return f"seeds is {self.seeds}: a seed is listed twice"
         for key, values in self.grid.items():
             if any(value in values[:number] for number, value in enumerate(values)):
-                return f"grid: {key} is {values}: a value stands twice"
+                return f"grid: {key} is {values}: a value is listed twice"
         if self.samples > 1 and not (self.sample or self.search):
             return f"samples is {self.samples} and there is no sample: give more seeds to repeat"
         return ""
 
-    def _search_problems(self) -> list[str]:
-        """Contradictions between the search and further keys."""
+    def _search_problem(self) -> str:
+        """A contradiction between the search and further keys; empty without one."""
         if self.metric not in METRICS:
-            return [f"metric is {self.metric!r}: {nearest(self.metric, METRICS)}"]
+            return f"metric is {self.metric!r}: {nearest(self.metric, METRICS)}"
         if self.search is None:
-            return []
+            return ""
         if self.grid or any(self.points):
-            return [
+            return (
                 "search is optuna and there are points or a grid: Optuna chooses them, so write"
                 " `sample: {name: {choice: [...]}}` in place of `grid: {name: [...]}`"
-            ]
-        drawn = [key for key, space in self.sample.items() if "qloguniform" in space]
-        if drawn:
-            return [f"sample.{drawn[0]}: Optuna has no qloguniform: take loguniform or quniform"]
+            )
+        if drawn := [key for key, space in self.sample.items() if "qloguniform" in space]:
+            return f"sample.{drawn[0]}: Optuna has no qloguniform: take loguniform or quniform"
         if self.side_by_side is None:
-            return ["search is optuna and side_by_side is null: give the trials at a time"]
+            return "search is optuna and side_by_side is null: give the trials at a time"
         if self.samples == 1:
-            return ["search is optuna and samples is 1: give the number of points, such as 8"]
-        return [lack] if (lack := missing_extra("optuna", "search: optuna", "optuna")) else []
+            return "search is optuna and samples is 1: give the number of points, such as 8"
+        return missing_extra("optuna", "search: optuna", "optuna")
 
-    def _metric_problems(self, trials: list[RunSettings]) -> list[str]:
+    def _metric_problem(self, trials: list[RunSettings]) -> str:
         """A metric that does not measure the policy."""
         if not (self.search or self.scheduler) or self.metric.startswith("evaluation/"):
-            return []
+            return ""
         others = ("demonstrator", "recorded")
         if any(getattr(trial.parameters, "demonstrations", "") in others for trial in trials):
-            return [
+            return (
                 f"metric is {self.metric}, and in training it is the demonstrator's: set metric to"
                 f" evaluation/{self.metric}"
-            ]
-        return []
+            )
+        return ""
 
-    def _scheduler_problems(self, points: int, trials: list[RunSettings]) -> list[str]:
-        """Contradictions between the scheduler, the number of points and the trials."""
+    def _scheduler_problem(self, points: int, trials: list[RunSettings]) -> str:
+        """A contradiction between the scheduler, the number of points and the trials."""
         if self.scheduler is None:
-            return []
+            return ""
         if points < 2:
-            return ["scheduler is asha and there is 1 point: it compares points"]
+            return "scheduler is asha and there is 1 point: it compares points"
         lengths = sorted({trial.parameters.iterations for trial in trials})
         if len(lengths) > 1:
-            return [
+            return (
                 f"scheduler is asha and trials have {lengths} iterations: it compares trials of"
                 " one length, so leave iterations out of the points"
-            ]
+            )
         grace = self.scheduler.asha.grace_period
         if grace >= lengths[0]:
-            return [
+            return (
                 f"scheduler.asha.grace_period is {grace} and trials have {lengths[0]} iterations:"
                 " none would be stopped: lower it"
-            ]
-        if self.metric.startswith("evaluation/"):
-            between = [trial.run.evaluation_interval for trial in trials]
-            rare = next((each for each in between if each is None or each > grace), 0)
-            if rare != 0:
-                return [
-                    f"metric is {self.metric} and evaluation_interval is {rare}: ASHA reads it"
-                    f" after {grace} iterations: set evaluation_interval to {grace} or less"
-                ]
-        return []
+            )
+        between = {trial.run.evaluation_interval for trial in trials}
+        rare = [each for each in between if each is None or each > grace]
+        if rare and self.metric.startswith("evaluation/"):
+            return (
+                f"metric is {self.metric} and evaluation_interval is {rare[0]}: ASHA reads it"
+                f" after {grace} iterations: set evaluation_interval to {grace} or less"
+            )
+        return ""
 
     def with_base(self) -> SweepSettings:
         """The sweep with the settings of its base in place of the name."""
@@ -317,11 +312,6 @@ class SweepSettings(_Part):
             for point in points
             for _ in range(self.samples)
         ]
-
-    def each_pair(self) -> list[dict[str, Any]]:
-        """Panel and seed of the trials of a point, in order."""
-        pairs = itertools.product(self.panels, self.seeds)
-        return [{"panel": panel, "seed": seed} for panel, seed in pairs]
 
     @property
     def repeats(self) -> int:
@@ -364,20 +354,16 @@ def _base(base: str | Mapping[str, Any]) -> dict[str, Any]:
     return read(base) if isinstance(base, str) else dict(base)
 
 
-def _unknown_key(model: type[BaseModel], settings: Mapping[str, Any], outer: str = "") -> str:
-    """The first key that a model does not have, with the nearest name; blank without one."""
-    for key, value in settings.items():
-        if key not in model.model_fields:
-            return f"unknown key {outer + key!r}: {nearest(key, model.model_fields)}"
-        part = _PARTS.get(key)
-        inner = _named(value)
-        if (
-            part
-            and isinstance(inner, Mapping)
-            and (unknown := _unknown_key(part, inner, f"{outer}{key}."))
-        ):
-            return unknown
-    return ""
+def _explain(error: ValidationError) -> str:
+    """An unknown key with the nearest name, else the first error."""
+    details = error.errors(include_url=False)
+    detail = next((d for d in details if d["type"] == "extra_forbidden"), details[0])
+    name = ".".join(map(str, detail["loc"]))
+    if detail["type"] != "extra_forbidden":
+        return f"{name} is {detail['input']!r}: {detail['msg']}"
+    *_, outer, key = ("", *map(str, detail["loc"]))
+    allowed = _PARTS.get(outer, SweepSettings).model_fields
+    return f"unknown key {name!r}: {nearest(key, allowed)}"
 
 
 def _distribution(key: str, space: Mapping[str, list[Any]]) -> Any:

@@ -63,7 +63,7 @@ def test_the_tokens_of_a_kept_rollout_keep_their_advantages():
     ]
     rows, left_out = crediting.rows(crediting.credit(rollouts))
     assert left_out == 2
-    assert rows[DEFAULT_MODULE].token_advantages.tolist() == [2, 3, 4]
+    assert rows[DEFAULT_MODULE].optional["token_advantages"].tolist() == [2, 3, 4]
 
 
 def test_groups_that_were_sampled_later_add_up():

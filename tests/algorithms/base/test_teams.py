@@ -190,7 +190,6 @@ def test_roles_that_share_a_policy_count_alike(sizes: tuple[int, ...]) -> None:
     joined = join_roles(parts)
     assert joined.total == sum(sizes)
     assert joined.number.tolist() == list(range(sum(sizes)))
-    assert joined.replayed is None
     for share in np.split(joined.weights, np.cumsum(sizes)[:-1]):
         assert share.sum() == pytest.approx(1.0 / len(parts))
 

@@ -13,7 +13,7 @@ from trca.algorithms import GRPOConfig, TurnPPO, TurnPPOConfig, export
 from trca.algorithms.base.replay import add_replayed
 from trca.algorithms.credit.inputs.values import VALUES, explained_variance
 from trca.algorithms.learner.critic import value_loss
-from trca.algorithms.learner.rows import TokenColumns, make_rows
+from trca.algorithms.learner.rows import make_rows
 from trca.envs.text_env import DEFAULT_AGENT
 from trca.envs.text_space import AnyText
 from trca.policies.models import load_model
@@ -52,7 +52,11 @@ def rows_with(targets, old=None):
     wanted = targets(steps, count)[:, None]
     values = np.zeros_like(wanted) if old is None else old
     return steps, make_rows(
-        rollouts, batch, "rollout_mean", False, tokens=TokenColumns(None, values, wanted)
+        rollouts,
+        batch,
+        "rollout_mean",
+        False,
+        optional={"old_values": values, "value_targets": wanted},
     )
 
 
@@ -128,7 +132,9 @@ def test_the_gradient_is_that_of_a_plain_loop_whatever_the_cut(build, kind):
     module.zero_grad()
     start, losses = 0, []
     for step in steps:
-        wanted = torch.from_numpy(rows.value_targets[start : start + len(step.response_ids)])
+        wanted = torch.from_numpy(
+            rows.optional["value_targets"][start : start + len(step.response_ids)]
+        )
         targeted = ~wanted[:, 0].isnan()
         values, wanted = slow_values(module, step)[targeted], wanted[targeted]
         free, clipped = values - wanted, values.clamp(-0.5, 0.5) - wanted
@@ -203,7 +209,9 @@ def test_a_critic_learns_a_fixed_batch(build, settings, least):
     for number in range(25):
         _, rows = rows_with(targets)
         values = learner.value_rows(rows).astype(np.float64)
-        explained.append(explained_variance(values, rows.value_targets.astype(np.float64)))
+        explained.append(
+            explained_variance(values, rows.optional["value_targets"].astype(np.float64))
+        )
         learner.update(training_data=TrainingData(batch=rows), shuffle_key=(number,))
     assert explained[0] < 0.2
     assert explained[-1] > least
@@ -223,14 +231,14 @@ def test_an_update_of_the_critic_alone_counts_and_one_of_nothing_does_not(build)
     learner = build(**FAST | {"minibatch_size": 99})
     for numbers, updates in ((np.ones, 1), (lambda n: np.full(n, np.nan), 1)):
         _, rows = rows_with(at_first_tokens(numbers))
-        idle = replace(rows, action=np.zeros_like(rows.action))
+        idle = replace(rows, action_mask=np.zeros_like(rows.action_mask))
         learner.update(training_data=TrainingData(batch=idle), shuffle_key=(1,))
         assert learner.updaters[DEFAULT_MODULE_ID].updates == updates
 
 
 def test_a_skipped_update_of_the_critic_alone_is_counted(build):
     _, rows = rows_with(at_first_tokens(lambda n: np.full(n, 1e30)))
-    idle = replace(rows, action=np.zeros_like(rows.action))
+    idle = replace(rows, action_mask=np.zeros_like(rows.action_mask))
     learner = build(**FAST | {"minibatch_size": 99})
     metrics = learner.update(training_data=TrainingData(batch=idle), shuffle_key=(1,))
     of_module = metrics[DEFAULT_MODULE_ID]
@@ -268,7 +276,9 @@ def test_advantages_of_tokens_that_are_alike_are_those_of_their_steps(build):
         _, rows = rows_with(at_first_tokens(np.ones))
         advantages = np.linspace(-1, 1, len(rows)).astype(np.float32)
         column = np.repeat(advantages, rows.response_lengths)
-        given = {"token_advantages": column} if of_tokens else {"advantages": advantages}
+        given = {"advantages": advantages}
+        if of_tokens:
+            given = {"optional": {**rows.optional, "token_advantages": column}}
         learner.update(training_data=TrainingData(batch=replace(rows, **given)), shuffle_key=(1,))
         weights.append(module_of(learner).get_state())
     assert all(np.array_equal(weights[0][name], weights[1][name]) for name in weights[0])

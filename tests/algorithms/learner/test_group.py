@@ -1,4 +1,4 @@
-"""Remote learners: a killed learner, and learners that share a model."""
+"""Remote learners: a lost learner, and learners that share a model."""
 
 import os
 import signal
@@ -6,16 +6,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import ray
 import torch
+from ray import tune
 from ray.rllib.core import DEFAULT_MODULE_ID
 
 from tests.algorithms.learner.test_learner import rows
-from trca.algorithms import TurnPPOConfig, export
+from tests.cli.commands.test_train import figures, weights
+from trca.algorithms import export
 from trca.algorithms.learner.group import LearnersLostError
 from trca.algorithms.learner.learner import TextLearner
+from trca.common.json_lines import read_lines
 from trca.envs.text_space import AnyText
 from trca.policies.models import load_model
+from trca.runs.folder import RunFolder
 
 pytestmark = pytest.mark.usefixtures("cluster")
 SETTINGS = {"recompute_logprobs": True, "minibatch_size": 4, "kl_coeff": 0.1, "lr": 1e-3}
@@ -35,9 +38,12 @@ class MortalLearner(TextLearner):
 
 
 def make_group(make_config, alive, **settings):
-    config = make_config(**SETTINGS | settings)
-    config.training(learner_class=MortalLearner, learner_config_dict={"alive": str(alive)})
+    config = mortal(make_config(**SETTINGS | settings), alive)
     return config.build_learner_group(spaces={DEFAULT_MODULE_ID: (AnyText(), AnyText())})
+
+
+def mortal(config, alive):
+    return config.training(learner_class=MortalLearner, learner_config_dict={"alive": str(alive)})
 
 
 def learn(group, number):
@@ -54,16 +60,13 @@ def weights_of(group):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("learners", "sharding"), [(1, "none"), (2, "fsdp")])
-def test_a_killed_learner_costs_no_update(make_config, tmp_path, learners, sharding):
+def test_remote_learners_learn_as_one_and_report_the_loss_of_a_learner(
+    make_config, tmp_path, learners, sharding
+):
     alive = tmp_path / "alive"
-    alive.touch()
     one = make_group(make_config, alive)
     others = make_group(make_config, alive, num_learners=learners, sharding=sharding)
-    assert alive.exists()
-    for number in range(3):
-        assert learn(one, number) == pytest.approx(learn(others, number), abs=1e-5)
-    assert not alive.exists()
-    assert others.rebuilt == 1
+    assert learn(one, 0) == pytest.approx(learn(others, 0), abs=1e-5)
     after, expected = weights_of(others), weights_of(one)
     assert after.keys() == expected.keys()
     for name in expected:
@@ -74,34 +77,41 @@ def test_a_killed_learner_costs_no_update(make_config, tmp_path, learners, shard
         with pytest.raises(OSError, match="learner"):
             others.save_to_path(str(tmp_path))
 
-    others.config.max_learner_restarts = 1
     alive.touch()
-    others._workers[0].__ray_terminate__.remote()
-    with pytest.raises(LearnersLostError, match=r"was lost: .*max_learner_restarts is 1"):
-        learn(others, 3)
+    with pytest.raises(LearnersLostError, match=r"was lost: .*FailureConfig\(max_failures=1\)"):
+        learn(others, 1)
+    assert not alive.exists()
+    with pytest.raises(LearnersLostError):
+        others.get_state()
     others.shutdown()
 
 
 @pytest.mark.slow
-def test_the_loss_of_a_learner_outside_of_an_update_is_an_incident(make_config, monkeypatch):
-    algorithm = make_config(TurnPPOConfig, num_learners=1).build_algo()
-    algorithm.train()
-    assert algorithm.incidents == []
-    ray.kill(algorithm.learner_group._workers[0])
-    algorithm.train()  # the critic is asked for its values first
-    assert [(i.kind, i.action) for i in algorithm.incidents] == [("learner", "retried")]
-
-    send = algorithm.env_runner_group.sync_weights
-
-    def send_and_die(**given):
-        send(**given)
-        monkeypatch.undo()
-        ray.kill(algorithm.learner_group._workers[0])
-
-    monkeypatch.setattr(algorithm.env_runner_group, "sync_weights", send_and_die)
-    algorithm.train()
-    assert [(i.kind, i.action) for i in algorithm.incidents] == [("learner", "retried")]
-    algorithm.stop()
+def test_a_trial_that_loses_a_learner_resumes_from_its_checkpoint(make_config, tmp_path):
+    """The disturbed trial has the results and the weights of an undisturbed one."""
+    runs = []
+    for name in ("undisturbed", "disturbed"):
+        alive = tmp_path / name / "alive"
+        alive.parent.mkdir()
+        if name == "disturbed":
+            alive.touch()
+        run_config = tune.RunConfig(
+            storage_path=str(tmp_path / name),
+            failure_config=tune.FailureConfig(max_failures=1),
+            verbose=0,
+        )
+        space = mortal(make_config(iterations=3, num_learners=1, evaluation_interval=3), alive)
+        [result] = tune.Tuner("TRCA", param_space=space, run_config=run_config).fit()
+        assert result.error is None
+        assert not alive.exists()
+        runs.append(RunFolder.open(result.path))
+    whole, resumed = runs
+    (lost,) = read_lines(resumed.failures)
+    assert (lost["iteration"], lost["kind"], lost["reason"]) == (2, "learner", "it was lost")
+    assert not whole.failures.exists()
+    assert [row["iteration"] for row in resumed.metrics()] == [1, 2, 3]
+    assert figures(resumed.path) == figures(whole.path)
+    assert weights(resumed.checkpoint()) == weights(whole.checkpoint())
 
 
 @pytest.mark.slow

@@ -13,8 +13,8 @@ from ray.rllib.utils.metrics import WEIGHTS_SEQ_NO
 
 from tests.architectures import save_model
 from trca.algorithms import local_runner
-from trca.algorithms.learner.gradients import add_up, buckets
 from trca.algorithms.learner.learner import TextLearner
+from trca.algorithms.learner.reduction import add_up, buckets
 from trca.algorithms.learner.rows import Rows
 
 pytestmark = pytest.mark.usefixtures("cluster")
@@ -31,11 +31,12 @@ def rows(actions, seed=0):
         tokens=draw.integers(0, 250, 10 * count).astype(np.int32),
         prompt_lengths=np.full(count, 6),
         response_lengths=np.full(count, 4),
-        action=np.repeat(np.array(actions, dtype=bool), 4),
+        action_mask=np.repeat(np.array(actions, dtype=bool), 4),
         old_logprobs=logprobs,
         reference=np.zeros_like(logprobs),
         advantages=draw.normal(size=count).astype(np.float32),
         weights=np.full(count, 1.0 / count),
+        replayed=np.zeros(count, bool),
     )
 
 
@@ -161,7 +162,7 @@ TALKS = {"recompute_logprobs": False, "minibatch_size": 1, "kl_coeff_format": 0.
 def sampled(learner, actions, error=0.0):
     """Rows whose sampler differs from the learner by an error in nats per token."""
     batch = rows(actions)
-    logprobs = learner.score_rows(replace(batch, action=np.ones_like(batch.action)))
+    logprobs = learner.score_rows(replace(batch, action_mask=np.ones_like(batch.action_mask)))
     return replace(batch, old_logprobs=logprobs - np.float32(error))
 
 

@@ -49,7 +49,7 @@ class SoftmaxPolicy:
         logprobs, _ = self.score(self.logits)
         self.inputs = LossInputs(
             row=row,
-            action=position > 0,
+            action_mask=position > 0,
             old_logprobs=logprobs + drift * normal(tokens),
             advantage=normal(rows),
             weight=torch.rand(rows, dtype=torch.float64, generator=generator),
@@ -75,7 +75,7 @@ def test_a_log_likelihood_has_the_gradient_of_imitation_far_beyond_the_clip(leve
     """Weight 1/2, advantage 3, an action of two tokens: -3/2 each, or their mean."""
     inputs = LossInputs(
         row=torch.tensor([0, 0, 0]),
-        action=torch.tensor([False, True, True]),
+        action_mask=torch.tensor([False, True, True]),
         old_logprobs=double(-9.0, old, old),
         advantage=double(3.0),
         weight=double(0.5),
@@ -95,7 +95,7 @@ def test_a_row_by_hand():
     """An action of two tokens, its ratio above the clip; one think token that only KL sees."""
     inputs = LossInputs(
         row=torch.tensor([0, 0, 0]),
-        action=torch.tensor([False, True, True]),
+        action_mask=torch.tensor([False, True, True]),
         old_logprobs=double(-9.0, -1.0, -1.0),
         advantage=double(2.0),
         weight=double(0.5),
@@ -123,7 +123,7 @@ def test_tokens_may_have_advantages_of_their_own():
     """Ratios e^0.2 and e^0.3, the second above its clip; each half of the row's weight 1/2."""
     inputs = LossInputs(
         row=torch.tensor([0, 0, 0]),
-        action=torch.tensor([False, True, True]),
+        action_mask=torch.tensor([False, True, True]),
         old_logprobs=double(-9.0, -1.0, -1.0),
         advantage=double(7.0),
         weight=double(0.5),
@@ -150,7 +150,7 @@ def test_ratios_cover_the_action_and_nothing_else(level, expected):
         double(0.1, 0.2, 7.0, -0.4),
         torch.zeros(4, dtype=torch.float64),
         row=torch.tensor([0, 0, 0, 1]),
-        action=torch.tensor([True, True, False, True]),
+        action_mask=torch.tensor([True, True, False, True]),
         rows=3,
         level=level,
     )
@@ -165,7 +165,7 @@ def test_tokens_may_come_in_any_order(level):
     shuffled = replace(
         inputs,
         row=inputs.row[order],
-        action=inputs.action[order],
+        action_mask=inputs.action_mask[order],
         old_logprobs=inputs.old_logprobs[order],
         reference_logprobs=inputs.reference_logprobs[order],
     )
@@ -196,7 +196,7 @@ def test_on_policy_the_gradient_is_reinforce(level):
     logprobs, _ = policy.score(logits)
     loss = double(0.0).sum()
     for number in range(len(inputs.weight)):
-        action = logprobs[(inputs.row == number) & inputs.action]
+        action = logprobs[(inputs.row == number) & inputs.action_mask]
         log_pi = action.sum() if level == "action" else action.mean()
         loss = loss - inputs.weight[number] * inputs.advantage[number] * log_pi
     loss.backward()
@@ -224,7 +224,7 @@ def test_the_clip_stops_steps_that_went_far_enough_and_no_others(ratio, advantag
     assert float(rho.grad) == slope
     inputs = LossInputs(
         row=torch.tensor([0]),
-        action=torch.tensor([True]),
+        action_mask=torch.tensor([True]),
         old_logprobs=double(0.0),
         advantage=double(advantage),
         weight=double(1.0),
@@ -248,7 +248,7 @@ def test_any_split_of_the_rows_adds_up_to_the_gradient_of_the_whole(data, level,
         tokens = part_of[inputs.row] == part
         share = LossInputs(
             row=number[inputs.row[tokens]],
-            action=inputs.action[tokens],
+            action_mask=inputs.action_mask[tokens],
             old_logprobs=inputs.old_logprobs[tokens],
             advantage=inputs.advantage[rows],
             weight=inputs.weight[rows],
@@ -261,7 +261,7 @@ def test_any_split_of_the_rows_adds_up_to_the_gradient_of_the_whole(data, level,
 @pytest.mark.parametrize("level", LEVELS)
 def test_think_tokens_get_no_gradient_but_from_their_own_kl(level):
     policy = SoftmaxPolicy()
-    think = ~policy.inputs.action
+    think = ~policy.inputs.action_mask
     constants = LossSettings(ratio_level=level)
     assert not policy.gradient(policy.inputs, constants)[think].any()
     protected = constants.model_copy(update={"kl_coeff_format": 0.1})
@@ -271,7 +271,7 @@ def test_think_tokens_get_no_gradient_but_from_their_own_kl(level):
 @pytest.mark.parametrize("level", LEVELS)
 def test_rows_without_an_action_and_batches_without_a_token_are_no_trouble(level):
     policy, constants = SoftmaxPolicy(), LossSettings(ratio_level=level)
-    bare = replace(policy.inputs, action=torch.zeros_like(policy.inputs.action))
+    bare = replace(policy.inputs, action_mask=torch.zeros_like(policy.inputs.action_mask))
     assert not policy.gradient(bare, constants).any()
     terms = objective(bare, *policy.score(policy.logits), constants)
     assert float(terms.policy) == float(terms.ratio_mean) == float(terms.ratio_max) == 0.0
@@ -343,12 +343,12 @@ def test_weights_of_the_mean_over_steps_and_over_tokens():
 def test_token_mean_weighs_every_action_token_alike():
     policy = SoftmaxPolicy(drift=0.0)
     inputs, rows = policy.inputs, np.arange(6)
-    tokens = torch.bincount(inputs.row[inputs.action], minlength=6).numpy()
+    tokens = torch.bincount(inputs.row[inputs.action_mask], minlength=6).numpy()
     weight = torch.from_numpy(row_weights(rows, rows, tokens, "token_mean"))
     inputs = replace(inputs, advantage=torch.ones(6, dtype=torch.float64), weight=weight)
     gradient = policy.gradient(inputs, POLICY_ALONE.model_copy(update={"ratio_level": "token"}))
     logits = policy.logits.clone().requires_grad_()
-    (-policy.score(logits)[0][inputs.action].mean()).backward()
+    (-policy.score(logits)[0][inputs.action_mask].mean()).backward()
     torch.testing.assert_close(gradient, logits.grad)
 
 
@@ -390,7 +390,7 @@ def test_terms_of_micro_batches_add_up_to_weighted_means():
     policy = SoftmaxPolicy(drift=0.5)
     inputs = replace(policy.inputs, weight=torch.full((6,), 1 / 6, dtype=torch.float64))
     terms = objective(inputs, *policy.score(policy.logits), LossSettings())
-    shift = (policy.score(policy.logits)[0] - inputs.old_logprobs) * inputs.action
+    shift = (policy.score(policy.logits)[0] - inputs.old_logprobs) * inputs.action_mask
     ratios = [float(shift[inputs.row == number].sum().exp()) for number in range(6)]
     assert float(terms.ratio_mean) == pytest.approx(np.mean(ratios))
     assert float(terms.ratio_max) == pytest.approx(max(ratios))

@@ -22,11 +22,12 @@ def make_rows():
         tokens=np.zeros(9, np.int32),
         prompt_lengths=np.ones(3, np.int64),
         response_lengths=np.full(3, 2),
-        action=np.array([1, 1, 1, 1, 0, 0], bool),
+        action_mask=np.array([1, 1, 1, 1, 0, 0], bool),
         old_logprobs=np.full(6, -1.0, np.float32),
         reference=np.zeros(6, np.float32),
         advantages=np.array([1.0, -2.0, 3.0], np.float32),
         weights=np.array([0.25, 0.25, 0.5]),
+        replayed=np.zeros(3, bool),
     )
 
 
@@ -42,7 +43,7 @@ def test_without_options_only_the_old_logprobs_change():
     rows, metrics = corrected()
     before = make_rows()
     assert rows.old_logprobs.tolist() == OWN.tolist()
-    for name in ("action", "weights", "advantages"):
+    for name in ("action_mask", "weights", "advantages"):
         assert getattr(rows, name).tolist() == getattr(before, name).tolist()
     assert metrics["mismatch_ratio"] == pytest.approx(np.mean([1.5, 2.0, 0.5, 0.9]))
     assert metrics["mismatch_ratio_max"] == pytest.approx(2.0)
@@ -60,13 +61,13 @@ def test_an_advantage_is_weighted_by_the_ratio_of_its_action_up_to_the_cap():
 
 def test_tokens_outside_of_the_band_leave_the_action_and_its_ratio():
     rows, metrics = corrected(token_ratio_band=(0.6, 1.8), importance_cap=10.0)
-    assert rows.action.tolist() == [True, False, False, True, False, False]
+    assert rows.action_mask.tolist() == [True, False, False, True, False, False]
     np.testing.assert_allclose(rows.advantages, [1.5, -1.8, 3.0], rtol=1e-6)
     assert metrics["masked_tokens"] == 0.5
 
 
 def test_without_an_action_no_token_is_masked():
-    silent = replace(make_rows(), action=np.zeros(len(OWN), dtype=bool))
+    silent = replace(make_rows(), action_mask=np.zeros(len(OWN), dtype=bool))
     settings = TextParameters(recompute_logprobs=True, token_ratio_band=(0.6, 1.8))
     _, metrics = correct(silent, OWN, settings, alone)
     assert metrics["masked_tokens"] == metrics["masked_steps"] == 0.0

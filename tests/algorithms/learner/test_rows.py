@@ -3,8 +3,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from trca.algorithms.learner.rows import Rows, TokenColumns, join_rows, make_rows, padded
-from trca.algorithms.learner.tensors import token_batch
+from trca.algorithms.learner.passes import token_batch
+from trca.algorithms.learner.rows import Rows, columns_of, join_rows, make_rows, padded
 from trca.algorithms.settings.types import Aggregation
 from trca.records import Rollout, Step, StepBatch, assign_advantages
 
@@ -56,8 +56,8 @@ def random_rows(count: int) -> Rows:
 
 
 def test_a_response_without_an_action_is_trained_whole_or_not_at_all():
-    assert rows_of(THREE).action.tolist() == [False, True, False, True, True, True]
-    assert rows_of(THREE, train_malformed=False).action.tolist()[-1] is False
+    assert rows_of(THREE).action_mask.tolist() == [False, True, False, True, True, True]
+    assert rows_of(THREE, train_malformed=False).action_mask.tolist()[-1] is False
 
 
 def test_token_mean_counts_the_tokens_of_actions_and_not_of_thoughts():
@@ -78,7 +78,7 @@ def test_taking_rows_keeps_their_segments_together():
 
 def test_a_token_batch_points_at_the_place_that_predicts_each_counted_token():
     rows = rows_of(THREE)
-    batch = token_batch(rows, rows.action, "cpu")
+    batch = token_batch(rows, rows.action_mask, "cpu")
     assert batch.input_ids.shape == (3, padded(5))
     assert batch.input_ids[0, :6].tolist() == [1, 2, 3, 4, 5, 0]
     assert batch.targets.tolist() == [5, 8, 9, 12]
@@ -119,7 +119,7 @@ def test_the_steps_of_a_conversation_share_a_microbatch():
     micros = list(rows.microbatches(5 * padded(20 + 5 * 16)))
     assert sorted(len(micro) for micro in micros) == [5, 5, 5]
     for micro in micros:
-        batch = token_batch(micro, micro.action, "cpu", share=True)
+        batch = token_batch(micro, micro.action_mask, "cpu", share=True)
         assert batch.shared is not None
         assert len(batch.shared.owner) == micro.lengths.max()
         assert len(micro) * padded(int(micro.lengths.max())) <= 5 * padded(20 + 5 * 16)
@@ -142,17 +142,21 @@ def test_columns_of_tokens_go_with_their_rollouts_and_rows():
     rollouts = [Rollout("t", "train", "Any", 0, k, 0, steps=[each]) for k, each in enumerate(THREE)]
     assign_advantages(rollouts, np.zeros(3))
     numbers = np.arange(6.0)
-    columns = TokenColumns(numbers, numbers[:, None], -numbers[:, None])
-    some = columns.of_rollouts(rollouts[1:], rollouts)
+    columns = {
+        "token_advantages": numbers,
+        "old_values": numbers[:, None],
+        "value_targets": -numbers[:, None],
+    }
+    some = columns_of(columns, rollouts[1:], rollouts)
     batch = StepBatch.from_rollouts(rollouts[1:], np.array([0, 1, 2], dtype=np.int8))
-    rows = make_rows(rollouts[1:], batch, "rollout_mean", False, tokens=some)
+    rows = make_rows(rollouts[1:], batch, "rollout_mean", False, optional=some)
     old = make_rows(
         rollouts[:1], StepBatch.from_rollouts(rollouts[:1], batch.categories), "rollout_mean", False
     )
     joined = join_rows(rows, replace(old, advantages=np.full(1, 7.0, np.float32)))
-    assert joined.token_advantages.tolist() == [2, 3, 4, 5, 7, 7]
-    assert np.isnan(joined.value_targets[:, 0]).tolist() == [False] * 4 + [True] * 2
-    taken = rows.take(np.array([1, 0]))
-    assert taken.token_advantages.tolist() == [5, 2, 3, 4]
-    assert taken.old_values[:, 0].tolist() == [5, 2, 3, 4]
-    assert taken.value_targets[:, 0].tolist() == [-5, -2, -3, -4]
+    assert joined.optional["token_advantages"].tolist() == [2, 3, 4, 5, 7, 7]
+    assert np.isnan(joined.optional["value_targets"][:, 0]).tolist() == [False] * 4 + [True] * 2
+    taken = rows.take(np.array([1, 0])).optional
+    assert taken["token_advantages"].tolist() == [5, 2, 3, 4]
+    assert taken["old_values"][:, 0].tolist() == [5, 2, 3, 4]
+    assert taken["value_targets"][:, 0].tolist() == [-5, -2, -3, -4]

@@ -138,7 +138,7 @@ def test_learners_that_share_a_model_share_the_beginnings_of_rows_too(
     settings = {"minibatch_size": 256, "micro_batch_tokens": 64}
     rows = rows_that_begin_alike()
     with monkeypatch.context() as patch:
-        patch.setattr("trca.algorithms.learner.tensors.MOST_DISTINCT", 0.0)
+        patch.setattr("trca.algorithms.learner.passes.MOST_DISTINCT", 0.0)
         _, weights = train(build(make_config, **settings), rows)
 
     def act(learner, rows):

@@ -7,9 +7,8 @@ import pytest
 import torch
 from ray.rllib.core import DEFAULT_MODULE_ID
 
-from trca.algorithms import TRCA, TurnPPOConfig, export
+from trca.algorithms import TRCA, export
 from trca.algorithms.learner.start_weights import OtherStartError, StartWeights, read_start_weights
-from trca.envs.text_space import AnyText
 from trca.policies.models import load_model
 
 pytestmark = pytest.mark.usefixtures("cluster")
@@ -132,18 +131,6 @@ def test_without_a_reference_and_an_adapter_any_start_model_does(make_config, st
     assert all(np.array_equal(expected[name], weights[name]) for name in expected)
     resumed.stop()
     export(path, tmp_path / "policy")
-
-
-def test_a_learner_that_is_built_again_refuses_a_changed_start_model(make_config, start):
-    def learner():
-        config = make_config(TurnPPOConfig, model=str(start))
-        return config.build_learner(spaces={DEFAULT_MODULE_ID: (AnyText(), AnyText())})
-
-    _, snapshot = learner().snapshot()
-    learner().resume(snapshot)
-    change(start)
-    with pytest.raises(OtherStartError, match="resume the run from its last checkpoint"):
-        learner().resume(snapshot)
 
 
 def test_a_model_of_the_hub_comes_back_by_its_revision(tmp_path):

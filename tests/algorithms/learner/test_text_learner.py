@@ -180,11 +180,12 @@ def rows_that_begin_alike():
         tokens=np.concatenate(parts).astype(np.int32),
         prompt_lengths=np.full(8, 20),
         response_lengths=sizes,
-        action=draw.random(sizes.sum()) < 0.8,
+        action_mask=draw.random(sizes.sum()) < 0.8,
         old_logprobs=np.full(sizes.sum(), -3.0, np.float32),
         reference=np.zeros(sizes.sum(), np.float32),
         advantages=draw.normal(size=8).astype(np.float32),
         weights=np.full(8, 1 / 8),
+        replayed=np.zeros(8, bool),
     )
 
 
@@ -202,7 +203,7 @@ def test_rows_that_begin_alike_share_their_passes_for_the_same_gradient(
         assert len(each.batch.input_ids[:, :20].unique(dim=0)) == 1
         assert each.batch.shared is not None
     (shared,), _ = update(learner, rows)
-    monkeypatch.setattr("trca.algorithms.learner.tensors.MOST_DISTINCT", 0.0)
+    monkeypatch.setattr("trca.algorithms.learner.passes.MOST_DISTINCT", 0.0)
     (alone,), _ = update(learner, rows)
     assert not any(
         each.batch.shared for each in learner.updaters[DEFAULT_MODULE_ID].passes.over(rows)
@@ -311,7 +312,7 @@ def test_the_entropy_bonus_counts_only_if_an_action_has_an_advantage(
     make_learner, tmp_path, row, counts
 ):
     rows = rows_that_begin_alike()
-    rows.action[: rows.response_lengths[0]] = False
+    rows.action_mask[: rows.response_lengths[0]] = False
     rows.advantages[:] = 0
     if row is not None:
         rows.advantages[row] = 1e-20

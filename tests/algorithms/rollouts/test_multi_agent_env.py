@@ -56,7 +56,7 @@ def test_rllibs_wrapper_takes_the_parallel_environment(settings: dict[str, Any])
 @pytest.mark.parametrize("settings", SETTINGS[3:], ids=lambda s: str(s["team"]))
 def test_an_episode_of_rllib_holds_a_teams_turns(settings: dict[str, Any]) -> None:
     env = TextMultiAgentEnv(settings)
-    oracle = env._core._env.oracle_action  # type: ignore[attr-defined]
+    oracle = env._env.unwrapped.team_env.oracle_action
     episode = episode_of(env, lambda agent: oracle(), seed=0)
     assert episode.is_terminated
     for agent in env.possible_agents:

@@ -99,7 +99,7 @@ def test_a_storage_path_that_is_a_file_is_refused(train, tmp_path):
     for path in ("file", "file/runs"):
         result = train(f"--storage-path={path}")
         assert result.exit_code == 2
-        assert "this is a file" in one_line(result.output)
+        assert "a file is in the way" in one_line(result.output)
     assert (tmp_path / "file").read_text() == "mine"
 
 
@@ -136,7 +136,7 @@ def test_a_disk_that_is_full_at_the_checkpoint_says_what_to_do_and_the_run_goes_
     assert result.exit_code == 1
     assert "error: the disk is full" in result.output
     assert "free space there. Log: outputs/quickstart/logs/output.log" in result.output
-    assert "Nothing is saved yet. Go on with: trca train --resume" in result.output
+    assert "Nothing is saved yet. Resume: trca train --resume" in result.output
     status = json.loads(Path("outputs/quickstart/status.json").read_text())
     assert status["state"] == "failed"
     result = CliRunner().invoke(app, ["train", "--resume=quickstart"])
@@ -173,9 +173,7 @@ def test_an_error_in_training_is_one_line_with_the_log_and_a_status_in_words(
     line = one_line(result.output)
     assert "KeyError: 'no such column'" in line
     assert "Log: outputs/quickstart/logs/output.log" in line
-    assert "Nothing is saved yet. Go on with: trca train --resume outputs/quickstart" in (
-        result.output
-    )
+    assert "Nothing is saved yet. Resume: trca train --resume outputs/quickstart" in (result.output)
     status = json.loads((tmp_path / "outputs/quickstart/status.json").read_text())
     assert status["state"] == "failed"
     rule = "in credit rule rule.py:mine, at rule.py:2 in mine"

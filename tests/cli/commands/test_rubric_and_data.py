@@ -7,11 +7,9 @@ from pathlib import Path
 from shutil import copytree
 
 import pytest
-from rich.console import Console
 from typer.testing import CliRunner
 
 from trca.cli import app
-from trca.cli.commands import rubric as commands
 from trca.envs.registration import env_class
 from trca.rubric import RubricLibrary
 from trca.rubric.conditions import field_meanings, field_terms
@@ -36,15 +34,6 @@ def test_show_loses_nothing_of_a_library_in_a_narrow_pipe(library, columns):
     for operator in RubricLibrary.load(library).operators:
         for part in (operator.id, operator.category, operator.description, operator.condition):
             assert " ".join(part.split()) in output
-
-
-def test_show_on_a_wide_terminal_is_a_table_with_every_condition(monkeypatch):
-    monkeypatch.setattr(commands, "console", Console(force_terminal=True, width=160))
-    with commands.console.capture() as printed:
-        commands.show("alfworld")
-    words = re.sub(r"\x1b\[[0-9;]*m", "", printed.get())
-    assert "detects" in words
-    assert "task.appliance in facts.new_places" in words
 
 
 @pytest.mark.parametrize("environment", ["alfworld", "webshop", "searchqa"])

@@ -131,7 +131,7 @@ def test_a_job_is_compared_with_the_contents_of_copied_files(tmp_path):
     moved.write_text(f"{moved.read_text()}# another\n")
     assert "mine.yaml (SHA-256" in CliRunner().invoke(app, job).output
     (tmp_path / "quickstart" / "trials").mkdir()
-    assert "is a sweep: go on with" in CliRunner().invoke(app, job).output
+    assert "is a sweep: resume it by" in CliRunner().invoke(app, job).output
 
 
 def test_a_run_whose_tasks_have_changed_is_not_continued(runs, tmp_path):
@@ -352,7 +352,7 @@ def test_a_run_that_is_through_or_changed_is_not_resumed(runs):
     assert "give more --iterations" in result.output
     result = CliRunner().invoke(app, [*common, "--seed=7"])
     assert result.exit_code == 2
-    assert "goes on with its own settings" in result.output
+    assert "a resumed run keeps its settings" in result.output
 
 
 def test_a_dry_run_of_the_papers_preset_needs_neither_games_nor_model(tmp_path, monkeypatch):

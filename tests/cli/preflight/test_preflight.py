@@ -117,7 +117,7 @@ def command(arguments, folder):
         capture_output=True,
         text=True,
         env={n: v for n, v in os.environ.items() if n != "RAY_ADDRESS"}
-        | {"RAY_TMPDIR": str(folder)},
+        | {"RAY_TMPDIR": str(folder), "HF_ENDPOINT": "http://127.0.0.1:9"},
     )
     output, _, imported = done.stdout.rpartition("imported")
     return done.returncode, output + done.stderr, imported.split()
@@ -127,6 +127,9 @@ def command(arguments, folder):
     ("arguments", "message"),
     [
         ("train quikstart", "did you mean 'quickstart'"),
+        ("train --storage-path /proc/runs", "cannot write to /proc/runs"),
+        ("train --set model=owner/none", "the Hugging Face hub gives none"),
+        ("evaluate owner/none", "the Hugging Face hub gives none"),
         ("train --set lrr=1", "did you mean 'lr'"),
         ("train --set lr=-1", "lr is -1"),
         ("train --set group_size=1", "group_size is 1"),
@@ -166,7 +169,7 @@ def test_refusals_and_helps_import_neither_ray_nor_torch(tmp_path, arguments, me
 )
 def test_a_plain_run_does_not_import_the_adapters(program):
     heavy = f"{ADAPTED} & set(sys.modules)"
-    ours = "{name for name in sys.modules if name.startswith('trca.interop')}"
+    ours = "{name for name in sys.modules if name.startswith('trca_interop')}"
     program = f"import sys; {program}; sys.exit(' '.join(({heavy}) | {ours}) or 0)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from trca.cli.preflight.panels import panel as split_of
+from trca.cli.preflight.environments import panel as split_of
 from trca.cli.run import checkpoints
 from trca.cli.run.card import card
 from trca.cli.run.checkpoints import Policy, find_checkpoint, is_model_name, policy

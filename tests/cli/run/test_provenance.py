@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import trca
-from trca.cli.commands.evaluate import _identity
+from trca.cli.commands.evaluate import identity
 from trca.cli.run.checkpoints import Policy
 from trca.runs.selection import Selection
 from trca.tune_configs.files import read
@@ -25,9 +25,9 @@ def test_reports_of_two_runs_in_one_folder_have_names_of_their_own(tmp_path: Pat
         run = tmp_path / name
         model = run / "checkpoints" / "iteration_000012" / "model"
         policy = Policy(f"{run}@best", "best", settings, str(model), run, chosen)
-        assert _identity(policy, run, {}) == {}
-        assert _identity(policy, run, {"lr": 1}) == {"lr": 1}
-        found.append(_identity(policy, tmp_path / "reports", {}))
+        assert identity(policy, run, {}) == {}
+        assert identity(policy, run, {"lr": 1}) == {"lr": 1}
+        found.append(identity(policy, tmp_path / "reports", {}))
     assert found[0] != found[1]
 
 

@@ -9,18 +9,20 @@ from tempfile import TemporaryDirectory
 import pytest
 from rich.console import Console
 
+from trca.algorithms.learner.group import LearnersLostError
+from trca.cli.run import training
 from trca.cli.run.training import make_auth_token, stopping_politely
 from trca.cli.show.progress import Progress
 
 
 def test_the_first_interrupt_is_a_wish_and_the_second_is_not():
-    out = io.StringIO()
+    told = []
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    with stopping_politely(Progress(Console(file=out), "run", 3)) as asked:
-        assert not asked()
+    with stopping_politely(lambda: told.append(1)) as stop:
+        assert not stop.is_set()
         os.kill(os.getpid(), signal.SIGINT)
-        assert asked()
-        assert "stopping after this iteration" in out.getvalue()
+        assert stop.is_set()
+        assert told == [1]
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGINT)
     assert signal.signal(signal.SIGINT, before) is signal.default_int_handler
@@ -71,3 +73,24 @@ def test_a_run_starts_a_ray_of_its_own_beside_a_cluster_of_someone_else():
         )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() != "127.0.0.1:1"
+
+
+@pytest.mark.parametrize("losses", [3, 4])
+def test_a_run_continues_after_three_losses_and_ends_after_the_fourth(monkeypatch, losses):
+    starts = []
+
+    def losing(*arguments):
+        starts.append(arguments)
+        if len(starts) <= losses:
+            raise LearnersLostError("a learner was lost")
+
+    monkeypatch.setattr(training, "_train", losing)
+    output = io.StringIO()
+    progress = Progress(Console(file=output), "run", 3)
+    if losses == 4:
+        with pytest.raises(LearnersLostError):
+            training.train(None, None, progress)
+    else:
+        training.train(None, None, progress)
+    assert len(starts) == 4
+    assert output.getvalue().count("the run continues from its last checkpoint") == 3

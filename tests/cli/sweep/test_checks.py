@@ -54,14 +54,14 @@ SMALL, OTHER = {"env_config.games": "small-31"}, {"env_config.games": "small-32"
             {"panels": [{**SMALL, "evaluation_split": "valid_seen"}, OTHER]},
             "panels: evaluation_split is in some and not in others: give it in each",
         ),
-        ({"panels": [SMALL, OTHER, SMALL]}, "small-31'} stands twice"),
+        ({"panels": [SMALL, OTHER, SMALL]}, "small-31'} is listed twice"),
         (
             {"grid": {"lambda_": [0.2, 0.5, 0.2]}},
-            "[0.2, 0.5, 0.2]: a value stands twice",
+            "[0.2, 0.5, 0.2]: a value is listed twice",
         ),
         (
             {"grid": {}, "points": [{"lambda_": 0.2}, {"lambda_": 0.2}]},
-            "points: {'lambda_': 0.2} stands twice",
+            "points: {'lambda_': 0.2} is listed twice",
         ),
         ({"samples": 5}, "samples is 5 and there is no sample: give more seeds to repeat"),
         ({"sample": {"gamma": {"quniform": [0, 1, 0]}}}, "sample.gamma: quniform of [0, 1, 0]"),

@@ -20,8 +20,7 @@ from typer.testing import CliRunner
 from tests.cli.sweep.conftest import SWEEP
 from trca.cli import app
 from trca.cli.sweep.files import sweep_of
-from trca.cli.sweep.progress import stopping_politely
-from trca.cli.sweep.trials import begin
+from trca.cli.sweep.progress import shown_on
 from trca.common.json_lines import read_lines
 from trca.policies.shrunk import shrunk_model
 from trca.runs.folder import RunFolder
@@ -163,7 +162,7 @@ def test_a_resumed_sweep_takes_no_options_and_a_run_is_no_sweep(tmp_path):
         assert result.exit_code == 2, result.output
         return " ".join(result.output.split())
 
-    assert "is no sweep: resume a run by trca train --resume run" in refused()
+    assert "is not a sweep: resume a run by trca train --resume run" in refused()
     assert "--set with --resume: a sweep keeps its settings" in refused("--set=lr=1")
     assert "--name, --dry-run with --resume" in refused("--name=other", "--dry-run")
     assert "other.yaml with --resume" in refused("other.yaml")
@@ -174,7 +173,7 @@ def test_a_job_that_starts_again_resumes_no_run(tmp_path):
     command = ["sweep", "sweeps/ablations", f"--storage-path={tmp_path}", "--name=mine"]
     result = CliRunner().invoke(app, [*command, "--auto-resume"])
     assert result.exit_code == 2, result.output
-    assert "is no sweep: resume a run by trca train --resume mine" in " ".join(
+    assert "is not a sweep: resume a run by trca train --resume mine" in " ".join(
         result.output.split()
     )
 
@@ -183,7 +182,8 @@ def test_a_job_that_starts_again_with_another_grid_is_refused(tmp_path):
     path = tmp_path / "mine.yaml"
     path.write_text(yaml.safe_dump(SWEEP))
     settings = sweep_of(str(path), None)
-    begin(settings, RunFolder.create(tmp_path, "mine"))
+    folder = RunFolder.create(tmp_path, "mine")
+    folder.write_settings(settings.with_base().model_dump())
     path.write_text(yaml.safe_dump({**SWEEP, "seeds": [0, 1]}))
     command = ["sweep", str(path), f"--storage-path={tmp_path}", "--auto-resume"]
     result = CliRunner().invoke(app, command)
@@ -194,6 +194,6 @@ def test_a_job_that_starts_again_with_another_grid_is_refused(tmp_path):
 
 def test_a_trial_that_no_node_can_hold_is_printed():
     lines = StringIO()
-    with stopping_politely(Console(file=lines, width=1000)):
+    with shown_on(Console(file=lines, width=1000)):
         logging.getLogger(_InsufficientResourcesManager.__module__).warning("%d CPUs", 9)
     assert lines.getvalue() == "waiting: 9 CPUs\n"

@@ -11,12 +11,12 @@ from ray.tune.schedulers import TrialScheduler
 from ray.tune.search import Searcher
 from ray.tune.search.variant_generator import generate_variants
 
-from trca.cli.sweep.progress import label
-from trca.cli.sweep.sweeping import claim_directory, directory_name, param_space
+from trca.cli.run.training import stopping
+from trca.cli.sweep.sweeping import claim_directory, param_space
 from trca.cli.sweep.table import as_rich, summarise, write_table
 from trca.cli.sweep.trial import ERROR, ITERATIONS, METRIC, RECORDED, SweepTrial
-from trca.cli.sweep.trials import begin, read_trials
-from trca.cli.sweep.tuning import PanelASHA, PointSearch, Result, SweepScheduler, stopping
+from trca.cli.sweep.trials import planned, read_trials
+from trca.cli.sweep.tuning import PanelASHA, PointSearch, Result, SweepScheduler
 from trca.runs.folder import RunFolder
 from trca.tune_configs.files import ConfigError
 from trca.tune_configs.sweeps import SweepSettings
@@ -62,10 +62,8 @@ def points_of(sweep, result_of=lambda point: ended(good(point))):
     """The points of a search whose results come at once, a trial at a time."""
     search, points = PointSearch(sweep), {}
     while (config := search.suggest(str(len(points)))) != Searcher.FINISHED:
-        points[len(points)] = config["trial"]["point"]["settings"]
-        search.on_trial_complete(
-            str(len(points) - 1), result_of(config["trial"]["point"]["settings"])
-        )
+        points[len(points)] = config["trial"]["point"]
+        search.on_trial_complete(str(len(points) - 1), result_of(config["trial"]["point"]))
     return list(points.values())
 
 
@@ -82,14 +80,14 @@ def test_recorded_points_stay_though_the_search_chooses_others_now():
     sweep = settings(SEARCH)
     points = dict(enumerate(points_of(sweep)))
     recorded = {number: json.loads(json.dumps(points[number])) for number in range(2)}
-    assert PointSearch(sweep, recorded).suggest("0")["trial"]["point"]["settings"] == points[0]
+    assert PointSearch(sweep, recorded).suggest("0")["trial"]["point"] == points[0]
     search = PointSearch(sweep, {**recorded, 1: points[2]})
-    search.on_trial_complete("0", ended(good(search.suggest("0")["trial"]["point"]["settings"])))
-    assert search.suggest("1")["trial"]["point"]["settings"] == points[2]
+    search.on_trial_complete("0", ended(good(search.suggest("0")["trial"]["point"])))
+    assert search.suggest("1")["trial"]["point"] == points[2]
     search.on_trial_complete("1", ended(good(points[2])))
     rest = 0
     while (config := search.suggest(str(2 + rest))) != Searcher.FINISHED:
-        search.on_trial_complete(str(2 + rest), ended(good(config["trial"]["point"]["settings"])))
+        search.on_trial_complete(str(2 + rest), ended(good(config["trial"]["point"])))
         rest += 1
     assert rest == 10
 
@@ -100,7 +98,7 @@ def test_a_failed_trial_that_succeeds_when_tried_again_leaves_the_recorded_point
     recorded = {number: json.loads(json.dumps(point)) for number, point in enumerate(points)}
     search, resumed = PointSearch(sweep, recorded), []
     while (config := search.suggest(str(len(resumed)))) != Searcher.FINISHED:
-        resumed.append(config["trial"]["point"]["settings"])
+        resumed.append(config["trial"]["point"])
         search.on_trial_complete(str(len(resumed) - 1), ended(good(resumed[-1])))
     assert json.dumps(resumed) == json.dumps(points)
 
@@ -118,12 +116,12 @@ def test_points_that_run_beside_each_other_do_not_depend_on_which_ends_first():
     orders = []
     for order in ("012", "201"):
         search = PointSearch(settings(SEARCH, side_by_side=3))
-        points = [search.suggest(str(k))["trial"]["point"]["settings"] for k in range(3)]
+        points = [search.suggest(str(k))["trial"]["point"] for k in range(3)]
         assert search.suggest("3") is None
         for name in order:
             search.on_trial_complete(name, ended(good(points[int(name)])))
             while (config := search.suggest(str(len(points)))) is not None:
-                points.append(config["trial"]["point"]["settings"])
+                points.append(config["trial"]["point"])
         orders.append(points)
     assert orders[0] == orders[1]
     assert len(orders[0]) == 6
@@ -151,7 +149,7 @@ def test_a_point_waits_for_all_of_its_repeats():
     games = [{"env_config.games": f"small-{k}"} for k in (7, 8)]
     search = PointSearch(settings(SEARCH, samples=2, seeds=[0, 1], panels=games))
     configs = [search.suggest(str(k)) for k in range(4)]
-    repeats = [config["trial"]["pair"] for config in configs]
+    repeats = [config["trial"] for config in configs]
     assert [(r["panel"]["env_config.games"], r["seed"]) for r in repeats] == [
         *(("small-7", 0), ("small-7", 1)),
         *(("small-8", 0), ("small-8", 1)),
@@ -161,7 +159,7 @@ def test_a_point_waits_for_all_of_its_repeats():
         search.on_trial_complete(name, ended(0.5))
         assert search.suggest("4") is None
     search.on_trial_complete("2", ended(0.5))
-    assert search.suggest("4")["trial"]["point"]["number"] == 1
+    assert search.suggest("4")["trial"]["number"] == 1
 
 
 def test_a_searched_point_that_no_run_can_have_counts_as_failed():
@@ -176,13 +174,9 @@ def test_a_searched_point_that_no_run_can_have_counts_as_failed():
 def trial(sweep, folder, number, seed=0, panel=None):
     """One of Tune's trials of a sweep's point."""
     storage = StorageContext(str(folder), "trials", storage_filesystem=LocalFileSystem())
-    config = {
-        "sweep": sweep.model_dump(),
-        "trial": {
-            "pair": {"panel": panel or sweep.panels[0], "seed": seed},
-            "point": {"number": number, "settings": sweep.every_point()[number]},
-        },
-    }
+    about = planned(sweep, [sweep.every_point()[number]], number)[0]
+    about |= {"panel": panel or sweep.panels[0], "seed": seed}
+    config = {"sweep": sweep.model_dump(), "trial": about}
     return Trial(
         "SweepTrial",
         config=config,
@@ -263,7 +257,7 @@ def test_a_sweep_that_is_asked_to_stop_ends_trials_after_their_iteration(tmp_pat
             assert scheduler.choose_trial_to_run(None) is None
         finally:
             stopping().clear()
-    assert not (tmp_path / "trials" / directory_name(each)).exists()
+    assert not (tmp_path / "trials" / claim_directory(each)).exists()
 
 
 @pytest.mark.parametrize(
@@ -290,9 +284,9 @@ def test_trials_start_in_the_order_of_points_panels_and_seeds(tmp_path):
     sweep = settings(ASHA, seeds=[0, 1], panels=games)
     configs = [spec for _, spec in generate_variants(param_space(sweep, "mine"))]
     assert len(configs) == 16
-    assert label(configs[2]) == "lambda_=0.2  env_config.games=small-8  seed=0"
+    assert configs[2]["trial"]["label"] == "lambda_=0.2  env_config.games=small-8  seed=0"
     expected = [trial.run.name for trial in read_trials(sweep, RunFolder.create(tmp_path, "mine"))]
-    started = [directory_name(Trial("SweepTrial", config=config, stub=True)) for config in configs]
+    started = [claim_directory(Trial("SweepTrial", config=config, stub=True)) for config in configs]
     assert started == expected
     assert expected[2] == "003_lambda-0.2_games-small-8_seed-0"
 
@@ -300,7 +294,7 @@ def test_trials_start_in_the_order_of_points_panels_and_seeds(tmp_path):
 def test_a_resumed_grid_starts_the_trials_that_have_not_ended(tmp_path):
     sweep = settings(ASHA, scheduler=None, seeds=[0, 1])
     configs = [spec for _, spec in generate_variants(param_space(sweep, "mine", {1, 2, 5, 8}))]
-    started = [directory_name(Trial("SweepTrial", config=config, stub=True)) for config in configs]
+    started = [claim_directory(Trial("SweepTrial", config=config, stub=True)) for config in configs]
     assert [name[:3] for name in started] == ["003", "004", "006", "007"]
     # ASHA needs the results of all trials.
     halving = settings(ASHA, seeds=[0, 1])
@@ -309,7 +303,7 @@ def test_a_resumed_grid_starts_the_trials_that_have_not_ended(tmp_path):
 
 def test_a_trial_has_the_directory_of_its_name_before_tune_looks_for_a_free_one(tmp_path):
     each = trial(settings(ASHA), tmp_path, 2)
-    assert each.relative_logdir == directory_name(each) == "003_lambda-0.8_seed-0"
+    assert each.relative_logdir == claim_directory(each) == "003_lambda-0.8_seed-0"
     assert each.storage.trial_fs_path == str(tmp_path / "trials" / "003_lambda-0.8_seed-0")
 
 
@@ -325,7 +319,6 @@ def play(trial, rates, state):
 def test_a_stopped_trial_has_a_column_and_is_in_no_mean(tmp_path):
     sweep = settings(ASHA, seeds=[0, 1])
     folder = RunFolder.create(tmp_path, "sweep")
-    begin(sweep, folder)
     for each in (trials := read_trials(sweep, folder)):
         play(each, [0.5] * 9, "finished")
     stop = {"iteration": 2, "trajectories": 64, "metric": "success_rate", "value": 0.01}

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trca.envs.alfworld.actions import Action, read_action
+from trca.envs.alfworld.reading import Action, read_action
 
 
 @pytest.mark.parametrize(

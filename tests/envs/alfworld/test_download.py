@@ -8,9 +8,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from trca.envs.alfworld.data.archive import GAME_FILE
 from trca.envs.alfworld.data.download import DownloadError, Release, download, fetch_games
 from trca.envs.alfworld.data.generate import draw
+from trca.envs.alfworld.data.official import GAME_FILE
 
 TASK = "pick_heat_then_place_in_recep-Egg-None-CounterTop-1"
 

@@ -69,7 +69,7 @@ def test_a_file_that_cannot_be_opened_is_named(path):
 @pytest.mark.parametrize("key", ["pddl_domain", "grammar", "pddl_problem"])
 def test_a_missing_part_is_named(key):
     with pytest.raises(GameFileError, match=f"no text '{key}'"):
-        Game.from_dict({name: part for name, part in GAME.items() if name != key})
+        Game({name: part for name, part in GAME.items() if name != key})
 
 
 @pytest.mark.parametrize(
@@ -94,12 +94,12 @@ def test_a_missing_part_is_named(key):
 )
 def test_foreign_rules_and_texts_are_refused(changes, problem):
     with pytest.raises(GameFileError, match=problem):
-        Game.from_dict({**GAME, **changes})
+        Game({**GAME, **changes})
 
 
 def test_layout_case_and_comments_of_the_rules_do_not_matter():
     domain = "; a remark\n" + GAME["pddl_domain"].upper().replace("\n", "\n   ")
-    assert Game.from_dict({**GAME, "pddl_domain": domain}).task == Game.from_dict(GAME).task
+    assert Game({**GAME, "pddl_domain": domain}).task == Game(GAME).task
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_layout_case_and_comments_of_the_rules_do_not_matter():
 def test_a_broken_problem_is_refused_with_the_reason(problem, reason):
     assert problem != PROBLEM
     with pytest.raises(GameFileError, match=f"its PDDL problem.*({reason})"):
-        Game.from_dict({**GAME, "pddl_problem": problem})
+        Game({**GAME, "pddl_problem": problem})
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_a_broken_problem_is_refused_with_the_reason(problem, reason):
 )
 def test_a_start_that_stock_was_never_compared_on_is_refused(fact, reason):
     with pytest.raises(GameFileError, match=reason):
-        Game.from_dict(with_fact(fact))
+        Game(with_fact(fact))
 
 
 def test_a_goal_with_too_many_cases_is_refused():
@@ -152,7 +152,7 @@ def test_a_goal_with_too_many_cases_is_refused():
     )
     problem = PROBLEM[: PROBLEM.index("(:goal")] + goal
     with pytest.raises(GameFileError, match="over 100000 cases"):
-        Game.from_dict({**GAME, "pddl_problem": problem})
+        Game({**GAME, "pddl_problem": problem})
 
 
 TOKENS = re.findall(r"[()]|[^\s()]+", PROBLEM)
@@ -167,4 +167,4 @@ TOKENS = re.findall(r"[()]|[^\s()]+", PROBLEM)
 def test_a_garbled_problem_is_played_or_refused_but_never_crashes(at, cut, new):
     problem = " ".join([*TOKENS[:at], *new, *TOKENS[at + cut :]])
     with suppress(GameFileError):
-        Game.from_dict({**GAME, "pddl_problem": problem})
+        Game({**GAME, "pddl_problem": problem})

@@ -11,7 +11,7 @@ from trca.envs.alfworld.binding import bind
 from trca.envs.alfworld.data.generate import SPLITS, draw, layouts
 from trca.envs.alfworld.data.rooms import SIZES
 from trca.envs.alfworld.data.scene import LAMP
-from trca.envs.alfworld.tasks import TASK_TYPES
+from trca.envs.alfworld.resources import TASK_TYPES
 
 EVERY = [
     (size, split, task_type, number)

@@ -118,7 +118,7 @@ def test_facts_are_equal_for_games_that_differ_only_in_what_was_not_seen():
             continue
         twin, *hiding = changed
         hidden = {scene.receptacles[i].lower() for i in hiding}
-        games = [Simulator(Game.from_dict(s.game())) for s in (scene, twin)]
+        games = [Simulator(Game(s.game())) for s in (scene, twin)]
         adapters = [ALFWorldAdapter(), ALFWorldAdapter()]
         for game, adapter in zip(games, adapters, strict=True):
             adapter.reset(game.game.task, game.reset(), game.admissible_actions)

@@ -9,8 +9,8 @@ from trca.envs.alfworld.data.scene import Scene
 from trca.envs.alfworld.env import ALFWorldEnv
 from trca.envs.alfworld.oracle import OracleError, oracle_action, true_view, walkthrough
 from trca.envs.alfworld.planner import View, best_way
+from trca.envs.alfworld.resources import TASK_TYPES
 from trca.envs.alfworld.simulator import Game, Simulator
-from trca.envs.alfworld.tasks import TASK_TYPES
 
 
 def oracle_steps(env, task):
@@ -45,8 +45,8 @@ def test_a_walkthrough_is_gold_that_completes_the_task():
 
 def test_the_walkthrough_of_the_game_file_comes_first():
     scene = Scene("own", ("Cabinet", "CounterTop"), (("Mug", 0),), "Pick", "Mug", "CounterTop", 0)
-    assert walkthrough(Game.from_dict({**scene.game(), "walkthrough": ["look"]})) == ("look",)
-    assert walkthrough(Game.from_dict(scene.game()))[-1] == "move mug 1 to countertop 1"
+    assert walkthrough(Game({**scene.game(), "walkthrough": ["look"]})) == ("look",)
+    assert walkthrough(Game(scene.game()))[-1] == "move mug 1 to countertop 1"
 
 
 def test_it_takes_over_from_any_state():
@@ -70,7 +70,7 @@ def test_it_sees_what_is_hidden():
     scene = Scene(
         "hidden", ("Cabinet", "CounterTop"), (("Mug", 0),), "Pick", "Mug", "CounterTop", 0
     )
-    simulator = Simulator(Game.from_dict(scene.game()))
+    simulator = Simulator(Game(scene.game()))
     simulator.reset()
     view = true_view(simulator)
     assert view.where == {"mug 1": "cabinet 1"}
@@ -91,7 +91,7 @@ def test_it_sees_what_is_hidden():
 
 def test_a_game_without_a_way_is_named():
     scene = Scene("stuck", ("CounterTop", "Shelf"), (("Mug", 0),), "Heat", "Mug", "Shelf", 0)
-    simulator = Simulator(Game.from_dict(scene.game()))
+    simulator = Simulator(Game(scene.game()))
     simulator.reset()
     with pytest.raises(OracleError, match="mug"):
         oracle_action(bind(simulator.game.task), simulator)

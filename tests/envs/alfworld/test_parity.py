@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from trca.envs.alfworld.data import generate
-from trca.envs.alfworld.data.archive import GAME_FILE
+from trca.envs.alfworld.data.official import GAME_FILE
 from trca.envs.alfworld.data.scene import Scene
 
 ROOT = Path(__file__).parents[3]

@@ -33,7 +33,7 @@ WAY = (
 
 @pytest.fixture(scope="module")
 def kitchen():
-    return Game.from_dict(KITCHEN.game())
+    return Game(KITCHEN.game())
 
 
 @pytest.fixture
@@ -190,7 +190,7 @@ def _play(job):
 
 def test_threads_do_not_disturb_each_other():
     games = [
-        Game.from_dict(generate.draw("small", "train", kind, i).game())
+        Game(generate.draw("small", "train", kind, i).game())
         for i, kind in enumerate(generate.GOALS)
     ]
     jobs = [(games, seed) for seed in range(8)]

@@ -9,9 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from trca.envs.alfworld.data.archive import GAME_FILE, unpack, unpacked
 from trca.envs.alfworld.data.generate import draw
-from trca.envs.alfworld.data.official import GamesMissingError, OfficialGames, task_type_of
+from trca.envs.alfworld.data.official import (
+    GAME_FILE,
+    GamesMissingError,
+    OfficialGames,
+    task_type_of,
+    unpack,
+    unpacked,
+)
 from trca.envs.alfworld.data.sources import GeneratedGames, game_source
 from trca.envs.alfworld.simulator import GameFileError
 from trca.envs.canonical import canonical_panel
@@ -95,7 +101,7 @@ class TestGenerated:
         for task in source.task_ids("train")[: shelf._KEPT + 4]:
             source.load(task)
         gc.collect()
-        assert len(shelf._SHELF._used) == shelf._KEPT
+        assert len(shelf._USED) == shelf._KEPT
 
     @pytest.mark.parametrize(
         ("call", "message"),

@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trca.envs.retrieval.analysis import STOPWORDS, lucene_tokens
+from trca.envs.retrieval.analysis import LONGEST, STOPWORDS, lucene_tokens, words
 from trca.envs.retrieval.porter import stem
-from trca.envs.retrieval.words import LONGEST, words
 
 
 @pytest.mark.parametrize(

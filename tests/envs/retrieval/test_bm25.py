@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from trca.envs.retrieval import blocks, bm25
+from trca.envs.retrieval import bm25, postings
 from trca.envs.retrieval.analysis import lucene_tokens
 from trca.envs.retrieval.bm25 import BM25
-from trca.envs.retrieval.lengths import LENGTHS, length_codes
+from trca.envs.retrieval.postings import LENGTHS, length_codes
 from trca.envs.retrieval.storage import StoredDataError
 
 WEBSHOP = Path(__file__).parents[4] / "shared" / "data" / "webshop"
@@ -132,7 +132,7 @@ def test_blocks_change_nothing(monkeypatch):
     texts = made_texts(500)
     queries = made_texts(20, seed=3)
     whole = answers(BM25.build(texts), queries)
-    monkeypatch.setattr(blocks, "BLOCK_SIZE", 7)
+    monkeypatch.setattr(postings, "BLOCK_SIZE", 7)
     assert answers(BM25.build(iter(texts)), queries) == whole
 
 

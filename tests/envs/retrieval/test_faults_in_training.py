@@ -13,7 +13,7 @@ from fastapi.responses import HTMLResponse, Response
 from tests.envs.retrieval.servers import serving
 from trca.algorithms import TRCAConfig
 from trca.envs import make
-from trca.envs.retrieval.bm25_retriever import BM25Retriever
+from trca.envs.retrieval.bm25 import BM25Retriever
 from trca.envs.retrieval.indexing import index_corpus
 from trca.envs.retrieval.server import create_app
 from trca.envs.searchqa.data.generate import generated

@@ -3,7 +3,7 @@
 import pytest
 
 from trca.envs.retrieval import indexing
-from trca.envs.retrieval.bm25_retriever import BM25Retriever
+from trca.envs.retrieval.bm25 import BM25Retriever
 from trca.envs.retrieval.indexing import index_corpus
 
 

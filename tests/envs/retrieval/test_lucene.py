@@ -8,7 +8,7 @@ from importlib.util import find_spec
 import pytest
 
 from trca.envs.retrieval import lucene
-from trca.envs.retrieval.bm25_retriever import BM25Retriever
+from trca.envs.retrieval.bm25 import BM25Retriever
 from trca.envs.retrieval.retriever import RetrievalError, open_retriever
 
 

@@ -6,8 +6,7 @@ import lzma
 
 import pytest
 
-from trca.envs.retrieval.bm25 import BM25
-from trca.envs.retrieval.bm25_retriever import BM25Retriever
+from trca.envs.retrieval.bm25 import BM25, BM25Retriever
 from trca.envs.retrieval.passages import (
     CorpusError,
     Passage,

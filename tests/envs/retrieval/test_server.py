@@ -8,7 +8,7 @@ import pytest
 
 from tests.envs.retrieval.servers import serving
 from trca.envs.retrieval import server as server_module
-from trca.envs.retrieval.bm25_retriever import BM25Retriever
+from trca.envs.retrieval.bm25 import BM25Retriever
 from trca.envs.retrieval.http import HttpRetriever
 from trca.envs.retrieval.passages import Passage
 from trca.envs.retrieval.retriever import RetrievalError

@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trca.envs.annotate import load_judge
-from trca.envs.retrieval.bm25_retriever import BM25Retriever
+from trca.envs.retrieval.bm25 import BM25Retriever
 from trca.envs.retrieval.passages import Passage
-from trca.envs.searchqa.actions import offered_actions
 from trca.envs.searchqa.adapter import SearchQAAdapter
 from trca.envs.searchqa.binding import SearchQABinding
 from trca.envs.searchqa.data.questions import Question
 from trca.envs.searchqa.facts import SearchQAFacts
+from trca.envs.searchqa.reading import offered_actions
 from trca.envs.searchqa.simulator import Simulator
 
 FORBIDDEN = {"won", "win", "done", "score", "reward", "success", "terminal", "goal", "label"}

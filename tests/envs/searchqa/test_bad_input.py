@@ -5,11 +5,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trca.envs.retrieval.passages import Passage
-from trca.envs.searchqa.actions import VERBS, read_action
 from trca.envs.searchqa.data.corpora import open_search
 from trca.envs.searchqa.data.generate import generated
 from trca.envs.searchqa.env import SearchQAEnv
 from trca.envs.searchqa.pages import NOTHING_FOUND, REJECTED
+from trca.envs.searchqa.reading import VERBS, read_action
 from trca.envs.searchqa.simulator import LONGEST_QUERY, Simulator
 from trca.envs.text_env import as_action
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from trca.envs.searchqa.binding import AnswerFormat, SearchQABinding, bind, formats_of
 from trca.envs.searchqa.data.generate import generated
-from trca.envs.searchqa.proper_names import _TOKEN, names_in
+from trca.envs.searchqa.english import _TOKEN, names_in
 
 DATA = Path(__file__).parents[4] / "shared" / "data" / "searchqa"
 

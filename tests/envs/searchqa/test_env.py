@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 from gymnasium.error import ResetNeeded
 
-from trca.envs.retrieval.bm25_retriever import BM25Retriever
+from trca.envs.retrieval.bm25 import BM25Retriever
 from trca.envs.retrieval.indexing import index_corpus
 from trca.envs.retrieval.passages import CorpusError, Passage
 from trca.envs.retrieval.retriever import RETRIEVERS, RetrievalError
 from trca.envs.retrieval.storage import StoredDataError
 from trca.envs.searchqa import env as env_module
-from trca.envs.searchqa.actions import ANSWER_OFFER, SEARCH_OFFER
 from trca.envs.searchqa.data.corpora import open_search
 from trca.envs.searchqa.data.generate import TASK_TYPES, TWO_HOP
 from trca.envs.searchqa.env import SearchQAEnv
 from trca.envs.searchqa.pages import ANSWERED, NOTHING_FOUND, REJECTED
+from trca.envs.searchqa.reading import ANSWER_OFFER, SEARCH_OFFER
 from trca.envs.text_env import UNPARSED
 
 SHARED = Path(__file__).parents[4] / "shared" / "data" / "searchqa"

@@ -2,10 +2,9 @@
 
 import pytest
 
-from trca.envs.retrieval.bm25_retriever import BM25Retriever
+from trca.envs.retrieval.bm25 import BM25Retriever
 from trca.envs.retrieval.porter import stem
 from trca.envs.searchqa.answer_scores import normalized
-from trca.envs.searchqa.data import wording as words
 from trca.envs.searchqa.data.generate import (
     CIRCLE,
     SIZES,
@@ -16,6 +15,7 @@ from trca.envs.searchqa.data.generate import (
     questions_about,
 )
 from trca.envs.searchqa.data.questions import SPLITS
+from trca.envs.searchqa.data.wording import WORDS, YEARS
 
 COUNT = 600
 
@@ -84,10 +84,10 @@ def test_there_are_names_for_no_more_than_a_number_of_circles():
 
 
 def test_a_search_tells_all_words_of_names_apart():
-    made_up = [onset + coda for onset in words.ONSETS for coda in words.CODAS]
-    for parts in (made_up, words.ADJECTIVES, words.NOUNS, words.PLACES, words.ORGANISATIONS):
+    made_up = [onset + coda for onset in WORDS.onsets for coda in WORDS.codas]
+    for parts in (made_up, WORDS.adjectives, WORDS.nouns, WORDS.places, WORDS.organisations):
         assert len({stem(word.lower()) for word in parts}) == len(parts)
-    assert len({stem(name.lower()) for name in words.FIRST_NAMES}) == 32
+    assert len({stem(name.lower()) for name in WORDS.first_names}) == 32
 
 
 def test_splits_have_no_entity_in_common(world, passages):
@@ -161,7 +161,7 @@ def test_kinds_of_questions_are_told_by_what_they_ask_for(world):
         assert question.text.endswith("?")
         assert question.text.startswith(asked.get(question.kind, ""))
         if question.kind == "when":
-            assert question.answers[0] in words.YEARS
+            assert question.answers[0] in YEARS
     assert {question.kind for question in world.questions} == set(TASK_TYPES)
 
 

@@ -8,11 +8,11 @@ import pytest
 
 from tests.envs.webshop.test_simulator import product
 from trca.envs.text_env import UNPARSED
-from trca.envs.webshop.actions import SEARCH_OFFER
 from trca.envs.webshop.data.catalogue import Catalogue
 from trca.envs.webshop.data.products import HumanInstruction
 from trca.envs.webshop.env import WebShopEnv
 from trca.envs.webshop.goals import SPLIT_RULES
+from trca.envs.webshop.reading import SEARCH_OFFER
 
 
 @pytest.fixture

@@ -3,11 +3,11 @@ from itertools import permutations
 
 import pytest
 
-from trca.envs.webshop.data import wording as words
 from trca.envs.webshop.data.catalogue import Catalogue
 from trca.envs.webshop.data.generate import INSTRUCTED, LINE, SIZES, asin, draw, generated
 from trca.envs.webshop.data.products import document
-from trca.envs.webshop.data.sources import GeneratedSource
+from trca.envs.webshop.data.sources import generated_source
+from trca.envs.webshop.data.wording import WORDS
 from trca.envs.webshop.fuzzy import colour_or_self, says_the_same
 from trca.envs.webshop.goals import make_goals
 
@@ -68,7 +68,7 @@ def test_prices_options_and_groups_come_in_all_their_forms(products):
     assert {len(values) for p in products for values in p.options.values()} == {2, 3, 4}
     ranged = sum(len(product.price_range) == 2 for product in products)
     assert 0.2 < ranged / len(products) < 0.3
-    assert {product.category for product in products} == set(words.DEPARTMENTS)
+    assert {product.category for product in products} == set(WORDS.departments)
 
 
 def test_an_instruction_names_the_product_what_it_is_and_its_options(products, human):
@@ -96,13 +96,13 @@ def test_a_large_catalogue_has_instructions_for_its_first_products_only():
 
 
 def test_no_wrong_value_or_attribute_passes_for_a_right_one():
-    for options in words.OPTIONS.values():
+    for options in WORDS.options.values():
         values = [colour_or_self(value) for value in options]
         assert not any(says_the_same(a, b) for a, b in permutations(values, 2))
-    for family in words.FAMILIES:
-        pool = (*words.COMMON_ATTRIBUTES[family.category], *family.attributes)
+    for family in WORDS.families:
+        pool = (*WORDS.common_attributes[family.category], *family.attributes)
         assert not any(says_the_same(a, b) for a, b in permutations(pool, 2))
-        vocabulary = " ".join((*words.DESCRIPTIONS, *words.BULLETS, *family.uses, *family.kinds))
+        vocabulary = " ".join((*WORDS.descriptions, *WORDS.bullets, *family.uses, *family.kinds))
         assert not any(name in vocabulary.lower() for name in pool)
 
 
@@ -121,6 +121,6 @@ def test_searching_with_the_instruction_finds_the_product_among_near_misses(prod
 
 
 def test_every_size_is_a_source():
-    assert [GeneratedSource(count).total for count in SIZES.values()] == [1_000, 10_000, 100_000]
+    assert [generated_source(count).total for count in SIZES.values()] == [1_000, 10_000, 100_000]
     with pytest.raises(ValueError, match="count is 0"):
-        GeneratedSource(0)
+        generated_source(0)

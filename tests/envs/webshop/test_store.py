@@ -1,37 +1,35 @@
 import multiprocessing
 import os
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from trca.envs.webshop.data.shelf import MemoryShelf
-from trca.envs.webshop.data.sources import GeneratedSource
-from trca.envs.webshop.data.store import StoredShelf, open_store
+from trca.envs.webshop.data import generate
+from trca.envs.webshop.data.shelf import Shelf, open_store
+from trca.envs.webshop.data.sources import generated_source
 
 COUNT = 300
 
 
-class Counted(GeneratedSource):
-    """A source that counts its reads."""
+def counted(count=COUNT):
+    """A source, and a list with an entry for each time that the source is read."""
+    source, reads = generated_source(count), []
 
-    def __init__(self, count=COUNT):
-        super().__init__(count)
-        self.reads = 0
+    def read(progress):
+        reads.append(progress)
+        return source.read(progress)
 
-    def read(self, progress=None):
-        self.reads += 1
-        return super().read(progress)
+    return replace(source, read=read), reads
 
 
-class Dying(GeneratedSource):
-    """A source that fails in the middle."""
-
-    def read(self, progress=None):
-        for number, entry in enumerate(super().read(progress)):
-            if number == 100:
-                raise KeyboardInterrupt
-            yield entry
+def dying(progress):
+    """Yields some products, and fails in the middle."""
+    for number, entry in enumerate(generated_source(COUNT).read(progress)):
+        if number == 100:
+            raise KeyboardInterrupt
+        yield entry
 
 
 def place(source, folder):
@@ -43,7 +41,7 @@ def place(source, folder):
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
     folder = tmp_path_factory.mktemp("stores")
-    open_store(Counted(), folder)
+    open_store(generated_source(COUNT), folder)
     return folder
 
 
@@ -53,17 +51,10 @@ def stores(built, tmp_path):
 
 
 def test_a_store_holds_what_a_catalogue_in_memory_holds(built):
-    source = GeneratedSource(COUNT)
+    source = generated_source(COUNT)
     stored = open_store(source, built)
-    products, human = zip(*source.read(), strict=True)
-    memory = MemoryShelf(
-        products,
-        {
-            p.asin: instructions
-            for p, instructions in zip(products, human, strict=True)
-            if instructions
-        },
-    )
+    products, _ = zip(*source.read(lambda done: None), strict=True)
+    memory = Shelf.of(source.read(lambda done: None))
     assert [stored[i] for i in range(len(stored))] == list(products)
     assert [stored.position(p.asin) for p in products] == list(range(COUNT))
     assert list(stored.ranges()) == list(memory.ranges())
@@ -81,20 +72,19 @@ def test_a_store_holds_what_a_catalogue_in_memory_holds(built):
 @pytest.mark.parametrize("asin", ["", "BAN10BAN1", "BAN10BAN1000", "ÄÖ\ud800", "BAN10BAN10\0"])
 def test_an_asin_that_is_not_in_a_store_is_named(built, asin):
     with pytest.raises(KeyError):
-        open_store(GeneratedSource(COUNT), built).position(asin)
+        open_store(generated_source(COUNT), built).position(asin)
 
 
 def test_a_store_is_built_once(tmp_path):
-    source = Counted()
+    source, reads = counted()
     open_store(source, tmp_path)
     open_store(source, tmp_path)
-    assert source.reads == 1
+    assert len(reads) == 1
 
 
 def test_each_size_has_a_store_of_its_own(stores):
-    other = Counted(COUNT + 1)
-    assert len(open_store(other, stores)) == COUNT + 1
-    assert len(open_store(GeneratedSource(COUNT), stores)) == COUNT
+    assert len(open_store(generated_source(COUNT + 1), stores)) == COUNT + 1
+    assert len(open_store(generated_source(COUNT), stores)) == COUNT
 
 
 @pytest.mark.parametrize(
@@ -103,7 +93,7 @@ def test_each_size_has_a_store_of_its_own(stores):
 )
 @pytest.mark.parametrize("damage", ["cut", "changed", "gone"])
 def test_a_damaged_store_is_named_and_built_again(stores, capfd, file, damage):
-    source = Counted()
+    source, reads = counted()
     path = place(source, stores) / file
     data = path.read_bytes()
     match damage:
@@ -114,8 +104,8 @@ def test_a_damaged_store_is_named_and_built_again(stores, capfd, file, damage):
         case "gone":
             path.unlink()
     shelf = open_store(source, stores)
-    assert source.reads == 1
-    assert shelf[COUNT - 1] == list(GeneratedSource(COUNT).read())[-1][0]
+    assert len(reads) == 1
+    assert shelf[COUNT - 1] == generate.draw(COUNT - 1)[0]
     stderr = capfd.readouterr().err
     assert str(path.parent) in stderr
     assert "Building the catalogue again" in stderr
@@ -123,15 +113,15 @@ def test_a_damaged_store_is_named_and_built_again(stores, capfd, file, damage):
 
 
 def test_a_build_that_dies_leaves_no_store(tmp_path):
-    source = Dying(COUNT)
+    source = replace(generated_source(COUNT), read=dying)
     with pytest.raises(KeyboardInterrupt):
         open_store(source, tmp_path)
     assert [path.suffix for path in tmp_path.iterdir()] == [".lock"]
-    assert len(open_store(GeneratedSource(COUNT), tmp_path)) == COUNT
+    assert len(open_store(generated_source(COUNT), tmp_path)) == COUNT
 
 
 def test_what_a_killed_build_left_is_cleared_away(tmp_path):
-    source = Counted()
+    source = generated_source(COUNT)
     open_store(source, tmp_path)
     whole = place(source, tmp_path)
     (whole / "products" / "records.npy").unlink()
@@ -144,12 +134,12 @@ def test_what_a_killed_build_left_is_cleared_away(tmp_path):
 def test_a_folder_that_cannot_be_written_to_is_named_with_the_mend(tmp_path):
     tmp_path.chmod(0o500)
     with pytest.raises(PermissionError, match=r"cannot write here .*TRCA_CACHE"):
-        open_store(Counted(), tmp_path / "stores")
+        open_store(generated_source(COUNT), tmp_path / "stores")
 
 
 def _open_and_count(folder, results):
-    source = Counted()
-    results.put((len(open_store(source, folder)), source.reads))
+    source, reads = counted()
+    results.put((len(open_store(source, folder)), len(reads)))
 
 
 def test_of_processes_that_ask_at_once_one_builds(tmp_path):
@@ -166,18 +156,18 @@ def test_of_processes_that_ask_at_once_one_builds(tmp_path):
 
 
 def test_an_empty_store_is_built_over(tmp_path):
-    source = Counted()
+    source, reads = counted()
     open_store(source, tmp_path)
     for path in place(source, tmp_path).iterdir():
         shutil.rmtree(path)
     assert len(open_store(source, tmp_path)) == COUNT
-    assert source.reads == 2
+    assert len(reads) == 2
 
 
 def test_an_open_store_keeps_no_products_in_memory(built):
-    shelf = StoredShelf(place(GeneratedSource(COUNT), built))
+    shelf = Shelf.open(place(generated_source(COUNT), built))
     products = list(map(shelf.__getitem__, range(COUNT)))
     assert len(products) == COUNT
     arrays = [value for value in vars(shelf).values() if isinstance(value, np.ndarray)]
-    assert len(arrays) == 7
+    assert len(arrays) == 5
     assert not any(array.flags.owndata or array.flags.writeable for array in arrays)

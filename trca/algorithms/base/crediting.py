@@ -11,7 +11,7 @@ from trca.algorithms.base.metrics import credit_metrics, means, rollout_metrics
 from trca.algorithms.base.text_config import TextAlgorithmConfig
 from trca.algorithms.credit import READS, BoundRule, Sources
 from trca.algorithms.credit.inputs.values import explained_variance
-from trca.algorithms.learner.rows import Rows, TokenColumns, join_roles, make_rows
+from trca.algorithms.learner.rows import OptionalColumns, Rows, columns_of, join_roles, make_rows
 from trca.envs.annotate import Operators
 from trca.envs.text_env import DEFAULT_AGENT
 from trca.records import Rollout, StepBatch, assign_advantages, by_agent
@@ -26,19 +26,19 @@ class CreditedRollouts:
         agent: The agent.
         rollouts: Its rollouts.
         batch: Columns of the steps.
-        tokens: Columns of the tokens.
+        tokens: Columns of the response tokens.
     """
 
     agent: str
     rollouts: list[Rollout]
     batch: StepBatch
-    tokens: TokenColumns
+    tokens: OptionalColumns
 
     def critic_metrics(self) -> dict[str, Any]:
         """Explained variance of the critic's values; empty without a critic."""
-        values, targets = self.tokens.values, self.tokens.value_targets
-        if values is None or targets is None:
+        if not {"old_values", "value_targets"} <= self.tokens.keys():
             return {}
+        values, targets = self.tokens["old_values"], self.tokens["value_targets"]
         return {"explained_variance": explained_variance(values, targets)}
 
 
@@ -116,16 +116,20 @@ class Crediting:
         heads = self._config.value_heads if self._config.critic_kind else 0
         rule.check_tokens(credit, tokens, heads)
         assign_advantages(rollouts, credit.advantages)
-        values = reads["values"].tokens if "values" in reads else None
-        columns = TokenColumns(credit.token_advantages, values, credit.value_targets)
-        return CreditedRollouts(agent, rollouts, batch, columns)
+        columns = {
+            "token_advantages": credit.token_advantages,
+            "old_values": reads["values"].tokens if "values" in reads else None,
+            "value_targets": credit.value_targets,
+        }
+        given = {name: column for name, column in columns.items() if column is not None}
+        return CreditedRollouts(agent, rollouts, batch, given)
 
     def _rows(self, credited: CreditedRollouts, taught: list[Rollout]) -> Rows:
         """The rows of some rollouts of an agent."""
         config, columns, tokens = self._config, credited.batch, credited.tokens
         if len(taught) < len(credited.rollouts):
             columns = StepBatch.from_rollouts(taught, columns.categories)
-            tokens = tokens.of_rollouts(taught, credited.rollouts)
+            tokens = columns_of(tokens, taught, credited.rollouts)
         return make_rows(
             taught,
             columns,

@@ -36,7 +36,7 @@ from trca.algorithms.base.text_config import ALGORITHM_OF, TextAlgorithmConfig
 from trca.algorithms.base.weight_push import WeightPush, staleness, warn_of_mismatch
 from trca.algorithms.credit import READS, Sources, bind_credit
 from trca.algorithms.learner.critic import CRITIC_METRICS
-from trca.algorithms.learner.group import TextLearnerGroup
+from trca.algorithms.learner.group import LearnersLostError, TextLearnerGroup
 from trca.algorithms.learner.mismatch import MISMATCH_METRICS
 from trca.algorithms.learner.rows import Rows
 from trca.algorithms.learner.update_metrics import UPDATE_METRICS
@@ -97,7 +97,6 @@ class TextAlgorithm(Algorithm):
         self.evaluation: Evaluation | None = None
         self.training_steps = 0
         self._failed_in_a_row = 0
-        self._rebuilt = 0
         self._first_reason = ""
         self._panels: dict[str, Panel] = {}
         self._credit = bind_credit(self.config.credit, self.config.parameters())
@@ -131,6 +130,9 @@ class TextAlgorithm(Algorithm):
         try:
             result: dict[str, Any] = super().train()  # type: ignore[no-untyped-call]
         except Exception as error:
+            if isinstance(error, LearnersLostError):
+                lost = Incident(time.time(), "learner", "", "", "it was lost", "the run ended")
+                self.incidents.append(lost)
             self.recorder.fail(self, error)
             raise
         return result
@@ -221,7 +223,6 @@ class TextAlgorithm(Algorithm):
             self._log({"replayed_rollouts": replayed})
         if rows:
             self._update(rows)
-        self._note_lost_learners()
         self._log_memory(batch.process_memory_mb)
 
     def restore_env_runners(self, env_runner_group: EnvRunnerGroup) -> list[int]:
@@ -385,13 +386,6 @@ class TextAlgorithm(Algorithm):
         self._log(self.weight_push.push())
         seconds = {"learning": learned - start, "sync": time.perf_counter() - learned}
         self._log({"timing": seconds})
-
-    def _note_lost_learners(self) -> None:
-        """Adds an incident for each learner that was lost since the last call."""
-        before, self._rebuilt = self._rebuilt, self.learner_group.rebuilt
-        for _ in range(before, self._rebuilt):
-            lost = Incident(time.time(), "learner", "", "", "it was lost", "retried")
-            self.incidents.append(lost)
 
     def _log_memory(self, runners_mb: float) -> None:
         memory = {"driver": own_memory_mb(), "runners": runners_mb}

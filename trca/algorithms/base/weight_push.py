@@ -13,7 +13,7 @@ from ray.rllib.env.env_runner_group import EnvRunnerGroup
 from trca.algorithms.base.text_config import TextAlgorithmConfig
 from trca.algorithms.learner.group import TextLearnerGroup
 from trca.algorithms.learner.mismatch import cause
-from trca.policies.canary import Canary, PushError, Sent, check
+from trca.policies.canary import Canary, Sent, check
 from trca.policies.dtypes import DTYPES
 from trca.policies.models import resolve_dtype
 from trca.records import Rollout
@@ -32,34 +32,18 @@ class WeightPush:
         self._canaries: dict[tuple[int, str], Canary] = {}
 
     def push(self) -> dict[str, Any]:
-        """Pushes the weights; returns the metrics.
+        """Pushes the weights, and compares the canary of every engine with the pushed weights.
 
-        Learners that are lost meanwhile are built again without a push, so that the push repeats.
+        Runners that sample ahead are busy and are not asked: each step carries the version of the
+        weights that sampled it.
+
+        Returns:
+            The metrics.
 
         Raises:
             PushError: If an engine does not have the pushed weights.
         """
-        while True:
-            rebuilt = self._learners.rebuilt
-            self._runners.sync_weights(
-                from_worker_or_learner_group=self._learners, inference_only=True
-            )
-            try:
-                return self._check()
-            except PushError:
-                if self._learners.rebuilt == rebuilt:
-                    raise
-
-    def forget(self) -> None:
-        """Forgets the answers of the engines before a restore."""
-        self._canaries = {}
-
-    def _check(self) -> dict[str, Any]:
-        """Compares the canary of every engine with the weights that the learners pushed.
-
-        Runners that sample ahead are busy and are not asked: each step carries the version of the
-        weights that sampled it.
-        """
+        self._runners.sync_weights(from_worker_or_learner_group=self._learners, inference_only=True)
         if self._config.max_staleness:
             return {}
         runners, scored = self._runners, dict[tuple[str, bytes], Sent]()
@@ -84,6 +68,10 @@ class WeightPush:
             worst = max(worst, check(canary, scored[answer], before))
             self._canaries[number, module] = canary
         return {"push_difference": worst}
+
+    def forget(self) -> None:
+        """Forgets the answers of the engines before a restore."""
+        self._canaries = {}
 
 
 def staleness(rollouts: Sequence[Rollout], version: int) -> dict[str, float]:

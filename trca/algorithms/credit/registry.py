@@ -14,7 +14,7 @@ from trca.algorithms.credit.reads import READS
 from trca.algorithms.settings.credit_rules import CREDIT_RULES as CREDIT_RULES
 from trca.algorithms.settings.parameters import TextParameters
 from trca.common.names import nearest
-from trca.envs.blame import line_in
+from trca.envs.annotate import line_in
 from trca.records import StepBatch
 
 _PARAMETERS: Final = "parameters"

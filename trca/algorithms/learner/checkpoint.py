@@ -1,8 +1,7 @@
 """The changes of training: weights and the state of optimizers, as tensors by name.
 
-A learner holds complete tensors, or shares (`trca.policies.sharding`). One structure serves two
-purposes: the copy that outlives a lost learner, and the checkpoints of shares. All learners write
-such a checkpoint together, each its shares, and any number of learners reads the checkpoint.
+Sharded learners hold shares of the tensors (`trca.policies.sharding`). All learners write one
+checkpoint together, each its shares, and any number of learners reads the checkpoint.
 """
 
 from __future__ import annotations
@@ -15,11 +14,10 @@ from typing import Any, Final
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from trca.policies.sharding import own_share, split_like
+from trca.policies.sharding import split_like
 
 WEIGHTS: Final = "weights/"
 
@@ -49,15 +47,10 @@ def training_tensors(model: nn.Module, optimizers: Iterable[Optimizer]) -> dict[
                 if not isinstance(value, Tensor):
                     raise TypeError(
                         f"the optimizer keeps {part} of {name} as {type(value).__name__}: keep the"
-                        " value as a tensor, or set max_learner_restarts: 0 and sharding: none"
+                        " value as a tensor, or set sharding: none"
                     )
                 tensors[f"{part}/{name}"] = value
     return tensors
-
-
-def shapes_of(tensors: Mapping[str, Tensor]) -> Shapes:
-    """Shapes of `training_tensors`."""
-    return {name: (tensor.shape, tensor.dtype) for name, tensor in tensors.items()}
 
 
 def make_state(model: nn.Module, optimizers: Iterable[Optimizer], shapes: Shapes) -> None:
@@ -85,18 +78,6 @@ def make_state(model: nn.Module, optimizers: Iterable[Optimizer], shapes: Shapes
         else:  # PyTorch's optimizers count steps on the CPU
             value = torch.zeros(shape, dtype=dtype, device=parameter.device if shape else "cpu")
         optimizer_of[parameter].state[parameter][part] = value
-
-
-def copies(tensors: Mapping[str, Tensor]) -> dict[str, NDArray[Any]]:
-    """Copies of this process's shares."""
-    return {name: own_share(t).detach().cpu().numpy().copy() for name, t in tensors.items()}
-
-
-def fill(tensors: Mapping[str, Tensor], values: Mapping[str, NDArray[Any]]) -> None:
-    """Writes `copies` back."""
-    with torch.no_grad():
-        for name, tensor in tensors.items():
-            own_share(tensor).copy_(torch.from_numpy(np.array(values[name])))
 
 
 def split_state(optimizer: Optimizer, states: Mapping[int, Mapping[str, Any]]) -> None:

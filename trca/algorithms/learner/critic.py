@@ -32,9 +32,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from trca.algorithms.learner.learner import TextLearner
+from trca.algorithms.learner.passes import token_batch
 from trca.algorithms.learner.policy_updater import PolicyUpdater
 from trca.algorithms.learner.rows import Rows, segments
-from trca.algorithms.learner.tensors import token_batch
 
 CRITIC_METRICS: Final = ("value_loss", "value_clip_ratio", "critic_grad_norm")
 """Names of the metrics of a critic's updates."""
@@ -70,10 +70,10 @@ class ActorCriticUpdater(PolicyUpdater):
         Returns:
             float32 (sum of R, H).
         """
-        values = np.zeros((len(rows.action), self.config.value_heads), dtype=np.float32)
+        values = np.zeros((len(rows.action_mask), self.config.value_heads), dtype=np.float32)
         with torch.no_grad():
             for places, micro in rows.numbered_microbatches(self.config.micro_batch_tokens):
-                of_micro = self._values(micro, np.ones(len(micro.action), dtype=bool))
+                of_micro = self._values(micro, np.ones(len(micro.action_mask), dtype=bool))
                 values[segments(rows.response_lengths, places)] = of_micro.cpu().numpy()
         return values
 
@@ -91,9 +91,10 @@ class ActorCriticUpdater(PolicyUpdater):
     def _add_value_gradients(self, rows: Rows, factor: float) -> None:
         sums, device = np.zeros(3), self._reduction.device
         for micro in rows.microbatches(self.config.micro_batch_tokens):
-            if micro.value_targets is None or micro.old_values is None:
+            if "value_targets" not in micro.optional:
                 continue  # all rows are replayed
-            targeted = ~np.isnan(micro.value_targets)
+            targets = micro.optional["value_targets"]
+            targeted = ~np.isnan(targets)
             taught: NDArray[np.bool_] = np.any(targeted, axis=1)
             if not taught.any():
                 continue
@@ -109,8 +110,8 @@ class ActorCriticUpdater(PolicyUpdater):
                 values = self._values(micro, taught)
                 loss, clipped = value_loss(
                     values[torch.from_numpy(at).to(device)],
-                    column(micro.old_values),
-                    column(micro.value_targets),
+                    column(micro.optional["old_values"]),
+                    column(targets),
                     column(share),
                     self.config.value_clip,
                 )
@@ -178,7 +179,7 @@ def value_loss(
         old: float (K,), V_old.
         targets: float (K,).
         weight: float (K,), weight of each.
-        clip: How far a value may move from the old one; None for any way.
+        clip: How far a value may move from the old one; None for no limit.
 
     Returns:
         The loss, and the weighted share of values whose gradient the clip stops, both scalars.

@@ -1,11 +1,12 @@
-"""`TextLearnerGroup`: RLlib's group of learners, which survives the loss of a learner.
+"""`TextLearnerGroup`: RLlib's group of learners, which reports the loss of a learner.
 
 Where this differs from RLlib's group, for remote learners:
 
 ===================  ===============================================================================
 A lost learner       RLlib marks all learners unhealthy and returns empty results afterwards. Here
-                     the group builds its learners again from the module spec, restores the state
-                     after the last update, and learns from the same rows again.
+                     a lost learner ends the run with an error, and the run resumes from its last
+                     checkpoint: ``trca train`` and the trials of a sweep by themselves, an
+                     experiment of Ray Tune with ``FailureConfig(max_failures=...)``.
 Other errors         Raised immediately, although other learners may still wait for the failed
                      learner; RLlib waits for all learners.
 Sharded learners     All learners take part in every read of their state; RLlib asks one learner.
@@ -16,18 +17,17 @@ Saving and loading   An error is raised; RLlib drops it and leaves an empty chec
 
 from __future__ import annotations
 
-import logging
 import shutil
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import numpy as np
 import ray
 from numpy.typing import NDArray
-from ray.exceptions import ObjectLostError, RayActorError
+from ray.exceptions import RayActorError
 from ray.rllib.core import COMPONENT_LEARNER
 from ray.rllib.core.learner.learner_group import LearnerGroup
 from ray.rllib.core.learner.training_data import TrainingData
@@ -37,28 +37,18 @@ from ray.tune.utils.file_transfer import sync_dir_between_nodes
 from trca.algorithms.learner.rows import scored_rows, segments
 from trca.algorithms.learner.saving import SHARDS
 from trca.algorithms.settings.policy_config import PolicyConfig
+from trca.common.errors import first_line
 
-logger = logging.getLogger(__name__)
-
-T = TypeVar("T")
 _PATIENCE_S: Final = 10.0
 """Seconds that the other learners have to fail too, after the first failure."""
 
 
 class LearnersLostError(RuntimeError):
-    """Learners were lost for good; another start continues from the last checkpoint."""
-
-
-class _LostLearner(Exception):  # noqa: N818
-    """The process of a learner ended."""
+    """The process of a learner ended; the run resumes from its last checkpoint."""
 
 
 class TextLearnerGroup(LearnerGroup):
-    """The learners of a text algorithm; see the module.
-
-    Attributes:
-        rebuilt: Number of times that the group built its learners again.
-    """
+    """The learners of a text algorithm; see the module."""
 
     config: PolicyConfig
     _learner: Any
@@ -67,9 +57,6 @@ class TextLearnerGroup(LearnerGroup):
 
     def __init__(self, **kwargs: Any) -> None:
         """Takes the arguments of `LearnerGroup`."""
-        self.rebuilt = 0
-        self._made_with = kwargs
-        self._kept: list[Any] = []
         self._saving = False
         super().__init__(**kwargs)
 
@@ -93,24 +80,15 @@ class TextLearnerGroup(LearnerGroup):
             The metrics of each learner.
 
         Raises:
-            RuntimeError: When the losses of learners exceed ``max_learner_restarts``.
+            LearnersLostError: When the process of a learner ended.
         """
         if self.is_local:
             metrics: list[Any] = super().update(batch=batch, timesteps=timesteps, **kwargs)
             return metrics
 
-        def learn() -> list[Any]:
-            results = self._on_all(
-                "update",
-                [
-                    {"training_data": TrainingData(batch=rows), "timesteps": timesteps, **kwargs}
-                    for rows in batches
-                ],
-            )
-            self._keep_state()
-            return results
-
-        return self._surviving(learn)
+        given = {"timesteps": timesteps, **kwargs}
+        data = [{"training_data": TrainingData(batch=rows), **given} for rows in batches]
+        return self._on_all("update", data)
 
     def ask(self, method: str, **given: Any) -> list[Any]:
         """Calls a method of each learner, and returns the results.
@@ -121,7 +99,7 @@ class TextLearnerGroup(LearnerGroup):
         """
         if self.is_local:
             return [getattr(self._learner, method)(**given)]
-        return self._surviving(lambda: self._on_all(method, [given] * len(self._workers)))
+        return self._on_all(method, [given] * len(self._workers))
 
     def score(
         self,
@@ -184,9 +162,8 @@ class TextLearnerGroup(LearnerGroup):
             flat = getattr(self._learner, method)(rows, **given)
         else:
             shards = rows.shards(len(self._workers))
-            arguments = [{"rows": shard, **given} for shard in shards]
-            parts = self._surviving(lambda: self._on_all(method, arguments))
-            flat = np.zeros((len(rows.action), *parts[0].shape[1:]), dtype=np.float32)
+            parts = self._on_all(method, [{"rows": shard, **given} for shard in shards])
+            flat = np.zeros((len(rows.action_mask), *parts[0].shape[1:]), dtype=np.float32)
             for shard, part in zip(shards, parts, strict=True):
                 flat[segments(rows.response_lengths, shard.number)] = part
         return np.split(flat, np.cumsum(rows.response_lengths)[:-1])
@@ -215,8 +192,7 @@ class TextLearnerGroup(LearnerGroup):
             **kwargs,
         }
         count = len(self._workers) if self.config.sharding != "none" else 1
-        states = self._surviving(lambda: self._on_all("get_state", [asked] * count))
-        return {COMPONENT_LEARNER: states[0]}
+        return {COMPONENT_LEARNER: self._on_all("get_state", [asked] * count)[0]}
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Restores a state on all learners."""
@@ -225,7 +201,6 @@ class TextLearnerGroup(LearnerGroup):
         elif COMPONENT_LEARNER in state:
             given = {"state": ray.put(state[COMPONENT_LEARNER])}
             self._on_all("set_state", [given] * len(self._workers))
-            self._keep_state()
 
     def get_checkpointable_components(self) -> list[tuple[str, Checkpointable]]:
         """Returns the local learner, or a proxy of the remote learners."""
@@ -240,88 +215,32 @@ class TextLearnerGroup(LearnerGroup):
         finally:
             self._saving = False
 
-    def _keep_state(self) -> None:
-        """Stores the learners' state in Ray's object store, which outlives the learners.
-
-        Learners that are not sharded have equal states: the first learner's state is enough.
-        """
-        if not self.config.max_learner_restarts:
-            return
-        asked = self._workers if self.config.sharding != "none" else self._workers[:1]
-        calls = [worker.snapshot.options(num_returns=2).remote() for worker in asked]
-        self._results([taken for taken, _ in calls])
-        self._kept = [snapshot for _, snapshot in calls]
-
     def _on_all(self, method: str, arguments: Sequence[dict[str, Any]]) -> list[Any]:
         """Calls a method of the first learners; ``arguments`` has the arguments of each learner.
 
-        Raises:
-            _LostLearner: When a learner's process ended.
+        Raises an error immediately. Learners that wait for a lost learner may fail before Ray
+        reports the loss, so that after another error the loss has some seconds to appear.
         """
         pairs = zip(self._workers, arguments, strict=False)
-        return self._results([getattr(w, method).remote(**given) for w, given in pairs])
-
-    def _results(self, calls: list[Any]) -> list[Any]:
-        """Returns the results of calls, or raises an error, that of a lost learner first."""
-        pending = list(calls)
+        calls = [getattr(worker, method).remote(**given) for worker, given in pairs]
+        pending, patience, first = calls, None, None
         while pending:
-            (done,), pending = ray.wait(pending, num_returns=1)
+            done, pending = ray.wait(pending, num_returns=1, timeout=patience)
+            if not done:
+                break
             try:
                 ray.get(done)
-            except RayActorError as error:
-                raise _LostLearner(str(error)) from error
-            except Exception:
-                self._look_for_lost(pending)
-                raise
-        return list(ray.get(calls))
-
-    def _look_for_lost(self, calls: list[Any]) -> None:
-        if not calls:
-            return
-        for call in ray.wait(calls, num_returns=len(calls), timeout=_PATIENCE_S)[0]:
-            try:
-                ray.get(call)
-            except RayActorError as error:
-                raise _LostLearner(str(error)) from error
-            except Exception as error:
-                logger.debug("another learner failed too: %s", error)
-
-    def _surviving(self, act: Callable[[], T]) -> T:
-        while True:
-            try:
-                return act()
-            except _LostLearner as lost:
-                reason = str(lost).strip().splitlines()[0]
-                if self.rebuilt >= self.config.max_learner_restarts:
-                    raise LearnersLostError(
-                        f"a learner was lost: {reason} (max_learner_restarts is"
-                        f" {self.config.max_learner_restarts}). Resume the run from its last"
-                        " checkpoint"
-                    ) from lost
-                logger.warning("a learner was lost and the group is built again: %s", reason)
-            with suppress(_LostLearner):
-                self._build_again()
-
-    def _build_again(self) -> None:
-        for worker in self._workers:
-            ray.kill(worker)
-        executor = self._backend_executor
-        executor._placement_group = (
-            None  # the algorithm owns the group, and the next learners use it
-        )
-        executor.shutdown(graceful_termination=False)
-        kept, rebuilt = self._kept, self.rebuilt + 1
-        self.rebuilt = rebuilt
-        super().__init__(**self._made_with)
-        if kept:
-            given = kept if len(kept) > 1 else kept * len(self._workers)
-            try:
-                self._on_all("resume", [{"snapshot": of_one} for of_one in given])
-            except ObjectLostError as error:
+            except RayActorError as lost:
+                reason = first_line(lost).rstrip(".")
                 raise LearnersLostError(
-                    "a learner was lost with its node, which held the copy of the learners' state:"
-                    " resume the run from its last checkpoint"
-                ) from error
+                    f"a learner was lost: {reason}. Resume the run from its last checkpoint: trca"
+                    " train --resume RUN, or in Ray Tune FailureConfig(max_failures=1)"
+                ) from lost
+            except Exception as error:
+                first, patience = first or error, _PATIENCE_S
+        if first is not None:
+            raise first
+        return list(ray.get(calls))
 
 
 class _BoundLearners:
@@ -389,7 +308,6 @@ class _Remote(Checkpointable):
         """Loads on all learners."""
         given = {"path": str(path), "component": component, "node": _node(), **kwargs}
         self._group._on_all("restore_from_node", [given] * len(self._group))
-        self._group._keep_state()
 
     def get_state(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Returns nothing: `save_to_path` asks the learners."""

@@ -1,7 +1,7 @@
 """The clipped objective on flat tokens, as pure functions of PyTorch (Eq. final_objective).
 
 A micro-batch is B rows, one interaction step each, and K tokens of their responses laid flat; the
-tokens of a row carry its number, and ``action`` marks those that overlap its ``<action>`` span.
+tokens of a row carry its number, and ``action_mask`` marks those of its ``<action>`` span.
 With one advantage A and one weight w a row,
 
 ::
@@ -59,7 +59,7 @@ class LossInputs:
 
     Attributes:
         row: int64 (K,), the row of each token, 0 to B - 1, in any order.
-        action: bool (K,), whether the token belongs to its row's action.
+        action_mask: bool (K,), whether the token belongs to its row's action.
         old_logprobs: float (K,), log pi_old.
         advantage: float (B,).
         weight: float (B,), from `row_weights`.
@@ -69,7 +69,7 @@ class LossInputs:
     """
 
     row: Tensor
-    action: Tensor
+    action_mask: Tensor
     old_logprobs: Tensor
     advantage: Tensor
     weight: Tensor
@@ -169,10 +169,10 @@ def objective(
         ValueError: For an unknown ratio level or KL kind, a KL weight without a reference, or
             advantages of tokens under another ratio level.
     """
-    row, action, weight = inputs.row, inputs.action, inputs.weight
-    on_action, on_others = _shares(row, action, weight), _shares(row, ~action, weight)
+    row, mask, weight = inputs.row, inputs.action_mask, inputs.weight
+    on_action, on_others = _shares(row, mask, weight), _shares(row, ~mask, weight)
     level = settings.ratio_level
-    log_ratio = log_importance_ratio(logprobs, inputs.old_logprobs, row, action, len(weight), level)
+    log_ratio = log_importance_ratio(logprobs, inputs.old_logprobs, row, mask, len(weight), level)
     ratio = importance_ratio(log_ratio)
     if level == "token":
         advantage, share = inputs.advantage[row], on_action
@@ -187,7 +187,7 @@ def objective(
         share = torch.zeros_like(weight).index_add(0, row, on_action)
     if settings.policy_loss == "log_likelihood":
         unsampled = torch.zeros_like(logprobs)
-        likelihood = log_importance_ratio(logprobs, unsampled, row, action, len(weight), level)
+        likelihood = log_importance_ratio(logprobs, unsampled, row, mask, len(weight), level)
         surrogate = -advantage * likelihood
     else:
         surrogate = clipped_surrogate(ratio, advantage, settings.clip_low, settings.clip_high)
@@ -227,7 +227,7 @@ def log_importance_ratio(
     logprobs: Tensor,
     old_logprobs: Tensor,
     row: Tensor,
-    action: Tensor,
+    action_mask: Tensor,
     rows: int,
     level: RatioLevel,
 ) -> Tensor:
@@ -237,7 +237,7 @@ def log_importance_ratio(
         logprobs: float (K,), log pi.
         old_logprobs: float (K,), log pi_old.
         row: int64 (K,), the row of each token.
-        action: bool (K,), whether the token belongs to its row's action.
+        action_mask: bool (K,), whether the token belongs to its row's action.
         rows: Number of rows B.
         level: ``action``, ``action_mean`` or ``token``.
 
@@ -249,11 +249,11 @@ def log_importance_ratio(
     """
     if level not in get_args(RatioLevel):
         raise unknown("ratio level", level, get_args(RatioLevel))
-    log_ratio = torch.where(action, logprobs - old_logprobs, 0.0)
+    log_ratio = torch.where(action_mask, logprobs - old_logprobs, 0.0)
     if level != "token":
         log_ratio = log_ratio.new_zeros(rows).index_add(0, row, log_ratio)
     if level == "action_mean":
-        log_ratio = log_ratio / torch.bincount(row[action], minlength=rows).clamp(min=1)
+        log_ratio = log_ratio / torch.bincount(row[action_mask], minlength=rows).clamp(min=1)
     return log_ratio
 
 

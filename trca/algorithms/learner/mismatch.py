@@ -48,22 +48,20 @@ OverLearners = Callable[..., Any]
 """Adds values up over the learners, or with ``largest=True`` takes the largest of each."""
 
 
-def drift_of(rows: Rows, counted: NDArray[np.bool_], logprobs: Tensor) -> NDArray[np.float64]:
+def drift_of(rows: Rows, scored: NDArray[np.bool_], logprobs: Tensor) -> NDArray[np.float64]:
     """The drift of the fresh action tokens of a pass.
 
     Args:
         rows: The rows of the pass.
-        counted: bool (sum of R,), the response tokens that the pass scores.
+        scored: bool (sum of R,), the response tokens that the pass scores.
         logprobs: float (K,), the trainer's log-probabilities of these tokens.
 
     Returns:
         float64 (k,), trainer minus sampler; tokens of replayed rows are left out.
     """
     trainer = logprobs.detach().cpu().numpy().astype(np.float64)
-    measured = rows.action
-    if rows.replayed is not None:
-        measured = measured & ~np.repeat(rows.replayed, rows.response_lengths)
-    drift: NDArray[np.float64] = (trainer - rows.old_logprobs[counted])[measured[counted]]
+    measured = rows.action_mask & ~np.repeat(rows.replayed, rows.response_lengths)
+    drift: NDArray[np.float64] = (trainer - rows.old_logprobs[scored])[measured[scored]]
     return drift
 
 
@@ -127,14 +125,14 @@ def correct(
     Returns:
         The rows, and the metrics.
     """
-    drift = np.where(rows.action, logprobs.astype(np.float64) - rows.old_logprobs, 0.0)
-    metrics = drift_metrics(drift[rows.action], over_learners)
-    action, acting = rows.action, rows.holding(rows.action)
+    action_mask, acting = rows.action_mask, rows.holding(rows.action_mask)
+    drift = np.where(action_mask, logprobs.astype(np.float64) - rows.old_logprobs, 0.0)
+    metrics = drift_metrics(drift[action_mask], over_learners)
     if settings.token_ratio_band is not None:
-        action = action & _inside(drift, settings.token_ratio_band)
-        drift = np.where(action, drift, 0.0)
+        action_mask = action_mask & _inside(drift, settings.token_ratio_band)
+        drift = np.where(action_mask, drift, 0.0)
     row = np.repeat(np.arange(len(rows)), rows.response_lengths)
-    count = np.bincount(row[action], minlength=len(rows))
+    count = np.bincount(row[action_mask], minlength=len(rows))
     total = np.bincount(row, drift, minlength=len(rows))
     kept = np.ones(len(rows), dtype=bool)
     if settings.action_ratio_band is not None:
@@ -143,8 +141,8 @@ def correct(
     tokens, left, steps, lost, weight, whole = over_learners(
         np.array(
             [
-                rows.action.sum(),
-                action.sum(),
+                rows.action_mask.sum(),
+                action_mask.sum(),
                 acting.sum(),
                 (~kept).sum(),
                 weights.sum(),
@@ -157,19 +155,20 @@ def correct(
     metrics["masked_steps"] = float(lost / max(steps, 1.0))
     if lost:
         weights = weights * (whole / weight if weight else 0.0)
-    advantages, of_tokens = rows.advantages, rows.token_advantages
+    advantages, optional = rows.advantages, rows.optional
     if settings.importance_cap is not None:
         ratio = np.minimum(np.exp(np.clip(total, -_LIMIT, _LIMIT)), settings.importance_cap)
         advantages = (advantages * ratio).astype(np.float32)
-        if of_tokens is not None:
-            of_tokens = (of_tokens * ratio[row]).astype(np.float32)
+        if "token_advantages" in optional:
+            of_tokens = (optional["token_advantages"] * ratio[row]).astype(np.float32)
+            optional = {**optional, "token_advantages": of_tokens}
     return replace(
         rows,
         old_logprobs=logprobs,
-        action=action,
+        action_mask=action_mask,
         weights=weights,
         advantages=advantages,
-        token_advantages=of_tokens,
+        optional=optional,
     ), metrics
 
 

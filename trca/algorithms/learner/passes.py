@@ -1,9 +1,10 @@
-"""`ForwardPasses`: the forward passes of one policy over rows."""
+"""`ForwardPasses`: the forward passes of one policy over rows, as padded tensors."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import torch
@@ -12,10 +13,75 @@ from torch import Tensor
 
 from trca.algorithms.learner.last_mlp import last_mlp_at
 from trca.algorithms.learner.reduction import Reduction
-from trca.algorithms.learner.rows import Rows, segments
-from trca.algorithms.learner.tensors import TokenBatch, no_tokens, token_batch
+from trca.algorithms.learner.rows import Rows, padded, segments
 from trca.algorithms.settings.policy_config import PolicyConfig
 from trca.policies.llm_module import LLMModule
+from trca.policies.shared_prefixes import SharedPrefixes, share_prefixes
+
+MOST_DISTINCT: Final = 0.9
+"""Largest share of distinct prefixes among the tokens at which sharing saves time."""
+
+
+@dataclass(frozen=True)
+class TokenBatch:
+    """B rows padded on the right to L tokens, and the K response tokens that it scores.
+
+    Causal attention never reads the padding behind the tokens, so the batch needs no mask.
+
+    Attributes:
+        input_ids: int64 (B, L).
+        row: int64 (K,), the row of each scored token.
+        position: int64 (K,), the place before each scored token, which predicts the token.
+        targets: int64 (K,), the id of each scored token.
+        scored: bool (sum of R,), the response tokens that the pass scores.
+        shared: The distinct prefixes of the rows; None if sharing saves no time.
+    """
+
+    input_ids: Tensor
+    row: Tensor
+    position: Tensor
+    targets: Tensor
+    scored: NDArray[np.bool_]
+    shared: SharedPrefixes | None = None
+
+
+def token_batch(
+    rows: Rows, scored: NDArray[np.bool_], device: Any, share: bool = False
+) -> TokenBatch:
+    """Makes the tensors of rows.
+
+    Args:
+        rows: The rows, B at least 1.
+        scored: bool (sum of R,), the response tokens that the pass scores.
+        device: The device of the tensors.
+        share: Whether the model can share prefixes.
+    """
+    lengths, responses = rows.lengths, rows.response_lengths
+    width = padded(int(lengths.max()))
+    ids = np.zeros((len(rows), width), dtype=np.int64)
+    ids[np.arange(width) < lengths[:, None]] = rows.tokens
+    row = np.repeat(np.arange(len(rows)), responses)
+    first = np.repeat(rows.prompt_lengths - (np.cumsum(responses) - responses), responses)
+    place = first + np.arange(len(row))
+    row, place = row[scored], place[scored]
+    shared = share_prefixes(ids, lengths, device) if share else None
+    if shared and len(shared.owner) > MOST_DISTINCT * lengths.sum():
+        shared = None
+    return TokenBatch(
+        input_ids=torch.from_numpy(ids).to(device),
+        row=torch.from_numpy(row).to(device),
+        position=torch.from_numpy(place - 1).to(device),
+        targets=torch.from_numpy(ids[row, place]).to(device),
+        scored=scored,
+        shared=shared,
+    )
+
+
+def no_tokens(device: Any) -> TokenBatch:
+    """The tensors of a pass over no rows: one short row with one token, which no loss reads."""
+    place = torch.zeros(1, dtype=torch.int64, device=device)
+    ids = torch.zeros((1, padded(1)), dtype=torch.int64, device=device)
+    return TokenBatch(ids, place, place, place, np.ones(0, dtype=np.bool_))
 
 
 class ForwardPass(NamedTuple):
@@ -42,7 +108,7 @@ class ForwardPasses:
         self._module, self._config, self._reduction = module, config, reduction
 
     def over(self, rows: Rows) -> Iterator[ForwardPass]:
-        """The forward passes over the rows that have a counted token.
+        """The forward passes over the rows that have a scored token.
 
         All learners take part in each pass over a sharded model. So the learners agree on the
         number of passes first, and a learner with fewer rows adds passes over no rows.
@@ -50,14 +116,14 @@ class ForwardPasses:
         passes = [
             (places, micro)
             for places, micro in rows.numbered_microbatches(self._config.micro_batch_tokens)
-            if self._counted(micro).any()
+            if self._scored(micro).any()
         ]
         most, device = len(passes), self._reduction.device
         if self._reduction.sharded:
             most = int(self._reduction.numbers([most], largest=True)[0])
         shares = bool(self._module.shares_prefixes)
         for number, (places, micro) in enumerate(passes, 1):
-            batch = token_batch(micro, self._counted(micro), device, shares)
+            batch = token_batch(micro, self._scored(micro), device, shares)
             yield ForwardPass(batch, number == most, micro, places)
         for number in range(len(passes) + 1, most + 1):
             yield ForwardPass(no_tokens(device), number == most)
@@ -70,7 +136,7 @@ class ForwardPasses:
             reference: Whether the frozen reference runs instead of the policy.
 
         Returns:
-            ``logprobs`` and ``entropy`` of the counted tokens, float32 (K,) each.
+            ``logprobs`` and ``entropy`` of the scored tokens, float32 (K,) each.
         """
         with (
             self._module.network(reference) as model,
@@ -87,20 +153,20 @@ class ForwardPasses:
             )
 
     def score(self, rows: Rows, reference: bool = False) -> NDArray[np.float32]:
-        """Log-probabilities of the counted response tokens, without a gradient.
+        """Log-probabilities of the scored response tokens, without a gradient.
 
         Returns:
-            float32 (sum of R,), 0 for tokens that do not count.
+            float32 (sum of R,), 0 for tokens that are not scored.
         """
         scores = np.zeros(len(rows.old_logprobs), dtype=np.float32)
         with torch.no_grad():
             for each in self.over(rows):
                 out = self.run(each.batch, reference)
                 if each.rows is not None:
-                    counted = segments(rows.response_lengths, each.places)[each.batch.counted]
-                    scores[counted] = out["logprobs"].cpu().numpy()
+                    scored = segments(rows.response_lengths, each.places)[each.batch.scored]
+                    scores[scored] = out["logprobs"].cpu().numpy()
         return scores
 
-    def _counted(self, rows: Rows) -> NDArray[np.bool_]:
+    def _scored(self, rows: Rows) -> NDArray[np.bool_]:
         """Marks action tokens, with ``kl_coeff_format`` all response tokens: bool (sum of R,)."""
-        return np.ones_like(rows.action) if self._config.kl_coeff_format else rows.action
+        return np.ones_like(rows.action_mask) if self._config.kl_coeff_format else rows.action_mask

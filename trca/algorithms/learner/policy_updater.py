@@ -15,16 +15,10 @@ from torch import Tensor, nn
 
 from trca.algorithms.learner.losses import LossInputs, objective
 from trca.algorithms.learner.mismatch import correct, drift_metrics, drift_of, refuse_mismatch
-from trca.algorithms.learner.optimizers.optimizer import (
-    OptimizerSpec,
-    learning_rates,
-    make_optimizers,
-    scale_learning_rates,
-)
-from trca.algorithms.learner.passes import ForwardPasses
+from trca.algorithms.learner.optimizers import OptimizerSpec, groups_of, make_optimizers
+from trca.algorithms.learner.passes import ForwardPasses, TokenBatch
 from trca.algorithms.learner.reduction import Reduction
 from trca.algorithms.learner.rows import Rows
-from trca.algorithms.learner.tensors import TokenBatch
 from trca.algorithms.learner.update_metrics import MinibatchSums, mean_metrics
 from trca.algorithms.settings.parameters import LossSettings
 from trca.algorithms.settings.policy_config import PolicyConfig
@@ -82,7 +76,7 @@ class PolicyUpdater:
             self._parameter_groups(), module, tuple(config.adam_betas), config.weight_decay
         )
         self.optimizers = make_optimizers(config.optimizer, spec)
-        self._rates = learning_rates(self.optimizers)
+        self._rates = [float(group["lr"]) for group in groups_of(self.optimizers)]
 
     @property
     def trained(self) -> nn.Module:
@@ -103,8 +97,7 @@ class PolicyUpdater:
         config, reduce = self.config, self._reduction.numbers
         replays = False
         if config.replay_size:
-            replayed = rows.replayed is not None and rows.replayed.any()
-            replays = bool(reduce([float(replayed)], largest=True)[0])
+            replays = bool(reduce([float(rows.replayed.any())], largest=True)[0])
         self._compare_sampler(rows)
         rows, mismatch = self._scored(rows)
         updates: list[dict[str, float]] = []
@@ -122,9 +115,7 @@ class PolicyUpdater:
             mismatch = drift_metrics(np.concatenate([*drifts, np.empty(0)]), reduce)
             if not replays:
                 mismatch["mismatch_kl"] = updates[0]["approx_kl"] if updates else math.nan
-        (first_optimizer, *_) = self.optimizers.values()
-        lr = first_optimizer.param_groups[0]["lr"]
-        return mean_metrics(updates, mismatch, lr, skipped)
+        return mean_metrics(updates, mismatch, groups_of(self.optimizers)[0]["lr"], skipped)
 
     def loss(self, inputs: LossInputs, out: dict[str, Tensor]) -> Tensor:
         """The objective of a pass; notes its terms for the metrics.
@@ -145,11 +136,9 @@ class PolicyUpdater:
         """
         if self.compared or self.config.recompute_logprobs:
             return
-        fresh = rows.holding(rows.action & np.isfinite(rows.old_logprobs))
-        if rows.replayed is not None:
-            fresh = fresh & ~rows.replayed
+        fresh = rows.holding(rows.action_mask & np.isfinite(rows.old_logprobs)) & ~rows.replayed
         some = rows.take(np.flatnonzero(fresh)[: self.config.minibatch_size])
-        drift = (self.passes.score(some).astype(np.float64) - some.old_logprobs)[some.action]
+        drift = (self.passes.score(some).astype(np.float64) - some.old_logprobs)[some.action_mask]
         kl = drift_metrics(drift, self._reduction.numbers)["mismatch_kl"]
         self.compared = not math.isnan(kl)
         refuse_mismatch(kl, self.module)
@@ -205,13 +194,13 @@ class PolicyUpdater:
         """Whether an action of the mini-batch has an advantage, on any learner.
 
         Without one the entropy bonus would be alone, and Adam turns even its small gradient into
-        steps of full size: the policy forgets how to speak.
+        steps of full size: the policy stops writing readable responses.
         """
         weighted = rows.weights > 0  # a step outside of action_ratio_band has no weight
-        has = np.any(rows.advantages[rows.holding(rows.action) & weighted])
-        if rows.token_advantages is not None:
+        has = np.any(rows.advantages[rows.holding(rows.action_mask) & weighted])
+        if "token_advantages" in rows.optional:
             of_weighted = np.repeat(weighted, rows.response_lengths)
-            has = has or np.any(rows.token_advantages[rows.action & of_weighted])
+            has |= np.any(rows.optional["token_advantages"][rows.action_mask & of_weighted])
         return bool(self._reduction.numbers([float(has)], largest=True)[0])
 
     def _add_gradients(
@@ -227,33 +216,33 @@ class PolicyUpdater:
             inputs = self._loss_inputs(each.rows, each.batch, factor)
             self._compute_loss(inputs, out).backward()
             if drifts is not None:
-                drifts.append(drift_of(each.rows, each.batch.counted, out["logprobs"]))
+                drifts.append(drift_of(each.rows, each.batch.scored, out["logprobs"]))
             self._sums.add_size(each.rows, factor, len(each.batch.targets))
 
     def _step(self, learned: bool) -> None:
         """Takes a step of each optimizer; a step without a gradient does not count."""
         share = min(1.0, (self.updates + 1) / max(self.config.lr_warmup_updates, 1))
-        scale_learning_rates(self.optimizers, self._rates, share)
+        for group, rate in zip(groups_of(self.optimizers), self._rates, strict=True):
+            group["lr"] = rate * share
         for optimizer in self.optimizers.values():
             optimizer.step()
         self.updates += learned
 
     def _loss_inputs(self, rows: Rows, batch: TokenBatch, factor: float) -> LossInputs:
-        counted = batch.counted
+        scored = batch.scored
 
         def column(values: Any) -> Tensor:
             return torch.from_numpy(np.asarray(values)).to(self._reduction.device)
 
+        of_tokens = rows.optional.get("token_advantages")
         return LossInputs(
             row=batch.row,
-            action=column(rows.action[counted]),
-            old_logprobs=column(rows.old_logprobs[counted]),
+            action_mask=column(rows.action_mask[scored]),
+            old_logprobs=column(rows.old_logprobs[scored]),
             advantage=column(rows.advantages),
             weight=column((rows.weights * factor).astype(np.float32)),
-            reference_logprobs=column(rows.reference[counted]) if self._regularized else None,
-            token_advantage=None
-            if rows.token_advantages is None
-            else column(rows.token_advantages[counted]),
+            reference_logprobs=column(rows.reference[scored]) if self._regularized else None,
+            token_advantage=None if of_tokens is None else column(of_tokens[scored]),
         )
 
     @property

@@ -2,7 +2,7 @@
 
 Three steps with prompts of 3, 1 and 2 tokens, and responses of 2, 3 and 1 tokens::
 
-    step    prompt    response    action of the response
+    step    prompt    response    action mask of the response
     0       1 2 3     4 5         . x
     1       6         7 8 9       . x x
     2       10 11     12          .               (no action in the response)
@@ -12,12 +12,12 @@ are packed into these columns::
     tokens            1 2 3 4 5 | 6 7 8 9 | 10 11 12     prompt and response of each row
     prompt_lengths    3 1 2
     response_lengths  2 3 1
-    action            . x | . x x | .                    of response tokens, as old_logprobs
+    action_mask       . x | . x x | .                    of response tokens, as old_logprobs
     weights           1/3 1/3 1/3                        of rows, as advantages
 
-`segments` finds the tokens of a row: row 1 starts at 5 in ``tokens`` and at 2 in ``action``. A
+`segments` finds the tokens of a row: row 1 starts at 5 in ``tokens`` and at 2 in ``action_mask``. A
 forward pass over rows 0 and 1 pads the rows to one length, a multiple of 8, and reads the hidden
-state before each token of the action (`trca.algorithms.learner.tensors`)::
+state before each token of the action (`trca.algorithms.learner.passes`)::
 
     input_ids    1 2 3 4 5 0 0 0        row 0: position 3 predicts the 5
                  6 7 8 9 0 0 0 0        row 1: positions 1 and 2 predict the 8 and the 9
@@ -29,8 +29,8 @@ global numbers travel with the rows, so that each cut gives the same gradient.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -42,7 +42,23 @@ from trca.records import Rollout, StepBatch, advantages_of
 from trca.records.tokens import action_counts, action_mask_of, flat
 
 PAD_MULTIPLE = 8
-_OPTIONAL: Final = ("replayed", "token_advantages", "old_values", "value_targets")
+_OF_ROWS: Final = (
+    "number",
+    "prompt_lengths",
+    "response_lengths",
+    "advantages",
+    "weights",
+    "replayed",
+)
+_OF_RESPONSES: Final = ("action_mask", "old_logprobs", "reference")
+
+OptionalColumns = Mapping[str, NDArray[Any]]
+"""Columns of response tokens that a credit rule and a critic add, by name.
+
+``token_advantages`` (sum of R,): an advantage for each token in place of the step's.
+``old_values`` (sum of R, H): the critic's values of the text before each response token at the time
+of credit. ``value_targets`` (sum of R, H): the targets of the values; nan without a target.
+"""
 
 
 @dataclass(frozen=True)
@@ -55,19 +71,15 @@ class Rows:
         tokens: int32 (sum of P + R,).
         prompt_lengths: int64 (S,), P of each row.
         response_lengths: int64 (S,), R of each row.
-        action: bool (sum of R,), True where a response token belongs to the action.
+        action_mask: bool (sum of R,), True where a response token belongs to the action.
         old_logprobs: float32 (sum of R,), the old policy's log-probabilities.
         reference: float32 (sum of R,), the reference's log-probabilities; the learner fills in the
             zeros.
         advantages: float32 (S,).
         weights: float64 (S,), weight in the aggregation, see `row_weights`.
-        replayed: bool (S,), whether the row is of an earlier iteration; None without replay.
-        token_advantages: float32 (sum of R,), an advantage for each token; None if ``advantages``
-            holds for all tokens of a row.
-        old_values: float32 (sum of R, H), the critic's values of the text before each response
-            token at the time of credit; None without a critic.
-        value_targets: float32 (sum of R, H), the targets of the values; nan without a target.
+        replayed: bool (S,), whether the row is of an earlier iteration.
         replayed_total: Number of replayed rows, over all learners.
+        optional: The `OptionalColumns`, float32.
     """
 
     number: NDArray[np.int64]
@@ -75,16 +87,14 @@ class Rows:
     tokens: NDArray[np.int32]
     prompt_lengths: NDArray[np.int64]
     response_lengths: NDArray[np.int64]
-    action: NDArray[np.bool_]
+    action_mask: NDArray[np.bool_]
     old_logprobs: NDArray[np.float32]
     reference: NDArray[np.float32]
     advantages: NDArray[np.float32]
     weights: NDArray[np.float64]
-    replayed: NDArray[np.bool_] | None = None
-    token_advantages: NDArray[np.float32] | None = None
-    old_values: NDArray[np.float32] | None = None
-    value_targets: NDArray[np.float32] | None = None
+    replayed: NDArray[np.bool_]
     replayed_total: int = 0
+    optional: OptionalColumns = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.number)
@@ -110,25 +120,12 @@ class Rows:
 
     def take(self, rows: NDArray[np.int64]) -> Rows:
         """The rows at these places, in this order."""
-        tokens = segments(self.lengths, rows)
         responses = segments(self.response_lengths, rows)
-        return Rows(
-            number=self.number[rows],
-            total=self.total,
-            tokens=self.tokens[tokens],
-            prompt_lengths=self.prompt_lengths[rows],
-            response_lengths=self.response_lengths[rows],
-            action=self.action[responses],
-            old_logprobs=self.old_logprobs[responses],
-            reference=self.reference[responses],
-            advantages=self.advantages[rows],
-            weights=self.weights[rows],
-            replayed=None if self.replayed is None else self.replayed[rows],
-            token_advantages=_some(self.token_advantages, responses),
-            old_values=_some(self.old_values, responses),
-            value_targets=_some(self.value_targets, responses),
-            replayed_total=self.replayed_total,
-        )
+        columns: dict[str, Any] = {name: getattr(self, name)[rows] for name in _OF_ROWS}
+        columns |= {name: getattr(self, name)[responses] for name in _OF_RESPONSES}
+        columns["tokens"] = self.tokens[segments(self.lengths, rows)]
+        columns["optional"] = {name: each[responses] for name, each in self.optional.items()}
+        return replace(self, **columns)
 
     def shards(self, count: int) -> list[Rows]:
         """Deals the rows to learners by length: the learners get about equal numbers of tokens."""
@@ -194,44 +191,25 @@ class Rows:
             start = end
 
 
-@dataclass(frozen=True)
-class TokenColumns:
-    """Columns of response tokens, from a credit rule and a critic.
-
-    Attributes:
-        advantages: float64 (sum of R,).
-        values: float64 (sum of R, H), the critic's values of the text before each token.
-        value_targets: float64 (sum of R, H); nan without a target.
-    """
-
-    advantages: NDArray[np.float64] | None = None
-    values: NDArray[np.float64] | None = None
-    value_targets: NDArray[np.float64] | None = None
-
-    def of_rollouts(self, some: Sequence[Rollout], rollouts: Sequence[Rollout]) -> TokenColumns:
-        """The columns of some rollouts.
-
-        Args:
-            some: The rollouts, in the order of ``rollouts``.
-            rollouts: The rollouts of the present columns.
-        """
-        kept = {id(rollout) for rollout in some}
-        lengths = [sum(len(step.response_ids) for step in r.steps) for r in rollouts]
-        tokens = np.flatnonzero(np.repeat([id(r) in kept for r in rollouts], lengths))
-        return TokenColumns(
-            _some(self.advantages, tokens),
-            _some(self.values, tokens),
-            _some(self.value_targets, tokens),
-        )
-
-
 def padded(length: int) -> int:
     """The length rounded up to a multiple of 8, the length of a row in a forward pass."""
     return -(-length // PAD_MULTIPLE) * PAD_MULTIPLE
 
 
-def _some(column: NDArray[Any] | None, places: NDArray[np.int64]) -> NDArray[Any] | None:
-    return None if column is None else column[places]
+def columns_of(
+    columns: OptionalColumns, some: Sequence[Rollout], rollouts: Sequence[Rollout]
+) -> OptionalColumns:
+    """The optional columns of some rollouts.
+
+    Args:
+        columns: The columns of all rollouts.
+        some: The rollouts, in the order of ``rollouts``.
+        rollouts: All rollouts.
+    """
+    kept = {id(rollout) for rollout in some}
+    lengths = [sum(len(step.response_ids) for step in r.steps) for r in rollouts]
+    tokens = np.flatnonzero(np.repeat([id(r) in kept for r in rollouts], lengths))
+    return {name: column[tokens] for name, column in columns.items()}
 
 
 def make_rows(
@@ -240,7 +218,7 @@ def make_rows(
     aggregation: Aggregation,
     train_malformed: bool,
     constant_steps: int = 1,
-    tokens: TokenColumns | None = None,
+    optional: OptionalColumns | None = None,
 ) -> Rows:
     """Makes the rows of an iteration.
 
@@ -251,13 +229,12 @@ def make_rows(
         train_malformed: Whether all tokens of a response without a readable action are the action;
             else such a response has no action token.
         constant_steps: The constant of aggregation ``rollout_sum``.
-        tokens: Columns of the response tokens; None without such columns.
+        optional: The optional columns of these rollouts.
     """
-    tokens = tokens or TokenColumns()
     steps = [step for rollout in rollouts for step in rollout.steps]
     responses = np.array([len(s.response_ids) for s in steps], dtype=np.int64)
-    action = action_mask_of(steps, train_malformed)
-    counts = action_counts(action, responses)
+    action_mask = action_mask_of(steps, train_malformed)
+    counts = action_counts(action_mask, responses)
     old_logprobs = flat([s.old_logprobs for s in steps], np.float32)
     return Rows(
         number=np.arange(len(steps)),
@@ -265,14 +242,13 @@ def make_rows(
         tokens=flat([ids for s in steps for ids in (s.prompt_ids, s.response_ids)], np.int32),
         prompt_lengths=np.array([len(s.prompt_ids) for s in steps], dtype=np.int64),
         response_lengths=responses,
-        action=action,
+        action_mask=action_mask,
         old_logprobs=old_logprobs,
         reference=np.zeros_like(old_logprobs),
         advantages=advantages_of(rollouts).astype(np.float32),
         weights=row_weights(batch.group, batch.rollout, counts, aggregation, constant_steps),
-        token_advantages=_float32(tokens.advantages),
-        old_values=_float32(tokens.values),
-        value_targets=_float32(tokens.value_targets),
+        replayed=np.zeros(len(steps), dtype=bool),
+        optional={name: column.astype(np.float32) for name, column in (optional or {}).items()},
     )
 
 
@@ -283,35 +259,30 @@ def join_rows(one: Rows, other: Rows) -> Rows:
         one: The first batch, of all learners.
         other: The second batch, of all learners.
     """
-    apart = ("number", "total", "replayed_total", *_OPTIONAL)
-    names = [f.name for f in fields(Rows) if f.name not in apart]
+    names = [n for n in ("tokens", *_OF_ROWS, *_OF_RESPONSES) if n != "number"]
     columns = {n: np.concatenate([getattr(one, n), getattr(other, n)]) for n in names}
-    replayed = [
-        np.zeros(len(rows), dtype=bool) if rows.replayed is None else rows.replayed
-        for rows in (one, other)
-    ]
-    if one.token_advantages is not None or other.token_advantages is not None:
-        columns["token_advantages"] = np.concatenate([_of_tokens(one), _of_tokens(other)])
-    for name, nothing in (("old_values", 0.0), ("value_targets", np.nan)):
-        parts = [getattr(rows, name) for rows in (one, other)]
-        given = [part for part in parts if part is not None]
-        if given:  # rows without values have no targets
-            columns[name] = np.concatenate(
-                [
-                    np.full((len(rows.action), given[0].shape[1]), nothing, np.float32)
-                    if part is None
-                    else part
-                    for rows, part in zip((one, other), parts, strict=True)
-                ]
-            )
-    number = np.concatenate([one.number, one.total + other.number])
+    optional = {
+        name: np.concatenate([_optional(name, one, other), _optional(name, other, one)])
+        for name in {**one.optional, **other.optional}
+    }
     return Rows(
-        number=number,
+        number=np.concatenate([one.number, one.total + other.number]),
         total=one.total + other.total,
         replayed_total=one.replayed_total + other.replayed_total,
-        replayed=np.concatenate(replayed),
+        optional=optional,
         **columns,
     )
+
+
+def _optional(name: str, rows: Rows, other: Rows) -> NDArray[np.float32]:
+    """An optional column that one of two batches has; rows without values have no targets."""
+    if name in rows.optional:
+        return rows.optional[name]
+    if name == "token_advantages":
+        return np.repeat(rows.advantages, rows.response_lengths)
+    nothing = np.nan if name == "value_targets" else 0.0
+    heads = other.optional[name].shape[1]
+    return np.full((len(rows.action_mask), heads), nothing, np.float32)
 
 
 def join_roles(parts: Sequence[Rows]) -> Rows:
@@ -327,18 +298,7 @@ def join_roles(parts: Sequence[Rows]) -> Rows:
     joined = replace(first, weights=share * first.weights)
     for part in others:
         joined = join_rows(joined, replace(part, weights=share * part.weights))
-    return replace(joined, replayed=None)
-
-
-def _of_tokens(rows: Rows) -> NDArray[np.float32]:
-    """The advantage of each response token; falls back to the step's advantage."""
-    if rows.token_advantages is not None:
-        return rows.token_advantages
-    return np.repeat(rows.advantages, rows.response_lengths)
-
-
-def _float32(column: NDArray[Any] | None) -> NDArray[np.float32] | None:
-    return None if column is None else column.astype(np.float32)
+    return joined
 
 
 def scored_rows(
@@ -359,11 +319,12 @@ def scored_rows(
         tokens=flat([i for pair in zip(prompts, responses, strict=True) for i in pair], np.int32),
         prompt_lengths=np.array([len(ids) for ids in prompts], dtype=np.int64),
         response_lengths=lengths,
-        action=np.ones(len(zeros), dtype=bool),
+        action_mask=np.ones(len(zeros), dtype=bool),
         old_logprobs=zeros,
         reference=zeros,
         advantages=np.zeros(count, dtype=np.float32),
         weights=np.zeros(count),
+        replayed=np.zeros(count, dtype=bool),
     )
 
 

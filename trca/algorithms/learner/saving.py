@@ -1,11 +1,10 @@
-"""`SavingLearner`: RLlib's learner with checkpoints and copies of the state of several policies.
+"""`SavingLearner`: RLlib's learner with checkpoints of several policies.
 
 Where this differs from RLlib's learner:
 
 =======================  ===========================================================================
 Sharded learners         All learners write one checkpoint together, each its shares; see
                          `trca.algorithms.learner.checkpoint`.
-Copies                   `snapshot` and `resume` let a group of learners survive the loss of one.
 Start weights            A checkpoint names the start weights by hash, and the optimizer by class.
 Sequence numbers         A restored state takes a new number, so that env runners take its weights.
 =======================  ===========================================================================
@@ -21,25 +20,21 @@ from typing import Any, Final
 
 import ray
 import torch
-from ray.rllib.core import COMPONENT_METRICS_LOGGER, COMPONENT_OPTIMIZER, COMPONENT_RL_MODULE
+from ray.rllib.core import COMPONENT_OPTIMIZER, COMPONENT_RL_MODULE
 from ray.rllib.core.learner.torch.torch_learner import TorchLearner
-from ray.rllib.utils.metrics import WEIGHTS_SEQ_NO
 from ray.tune.utils.file_transfer import sync_dir_between_nodes
 from torch import Tensor
 
 from trca.algorithms.learner.checkpoint import (
     Shapes,
-    copies,
-    fill,
     load_shards,
     make_state,
     save_shards,
     shapes_in,
-    shapes_of,
     split_state,
     training_tensors,
 )
-from trca.algorithms.learner.optimizers.saved import SavedOptimizer, as_entry
+from trca.algorithms.learner.optimizers import SavedOptimizer, groups_of
 from trca.algorithms.learner.policy_updater import PolicyUpdater
 from trca.algorithms.learner.start_weights import StartWeights, as_metadata, from_metadata
 from trca.algorithms.settings.policy_config import PolicyConfig
@@ -49,7 +44,7 @@ SHARDS: Final = "shards"
 
 
 class SavingLearner(TorchLearner):
-    """Saves, restores and copies what updates change.
+    """Saves and restores what updates change.
 
     Attributes:
         updaters: The updater of each policy, by the policy's id.
@@ -78,13 +73,13 @@ class SavingLearner(TorchLearner):
     def get_metadata(self) -> dict[str, Any]:
         """RLlib's metadata of a checkpoint, the start weights, and the optimizer."""
         metadata: dict[str, Any] = super().get_metadata()
-        return metadata | as_metadata(self._started_from) | as_entry(self._optimizer)
+        return metadata | as_metadata(self._started_from) | self._optimizer.entry()
 
     def get_state(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """RLlib's state, the number of updates that the warm-up reads, and the optimizer."""
         state: dict[str, Any] = super().get_state(*args, **kwargs)
         updates = {module_id: updater.updates for module_id, updater in self.updaters.items()}
-        return {**state, "updates": updates, **as_entry(self._optimizer)}
+        return {**state, "updates": updates, **self._optimizer.entry()}
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Restores a state, also the state of an earlier iteration.
@@ -105,41 +100,6 @@ class SavingLearner(TorchLearner):
             self._weights_seq_no = max(present, self._weights_seq_no) + 1
         for module_id, number in state.get("updates", {}).items():
             self.updaters[module_id].updates = number
-
-    def snapshot(self) -> tuple[bool, dict[str, Any]]:
-        """Copies this learner's shares of all that updates change.
-
-        Returns:
-            ``(True, copy)``. The driver waits for the flag without fetching the copy.
-        """
-        tensors = self._training_tensors()
-        return True, {
-            "tensors": copies(tensors),
-            "shapes": shapes_of(tensors),
-            "updates": {name: updater.updates for name, updater in self.updaters.items()},
-            "compared": {name: updater.compared for name, updater in self.updaters.items()},
-            "start_weights": self._started_from,
-            WEIGHTS_SEQ_NO: self._weights_seq_no,
-            COMPONENT_METRICS_LOGGER: self.metrics.get_state(),
-        }
-
-    def resume(self, snapshot: dict[str, Any]) -> None:
-        """Goes on from a `snapshot` of a learner with the same share.
-
-        Raises:
-            OtherStartError: When the frozen weights have changed since the snapshot.
-        """
-        then = "set model: FOLDER in the config, and resume the run from its last checkpoint"
-        for module_id, now in self._started_from.items():
-            saved = snapshot["start_weights"][module_id]
-            now.refuse_other(saved, module_id, "a learner that is built again", then)
-        self._make_state(snapshot["shapes"])
-        fill(self._training_tensors(), snapshot["tensors"])
-        for module_id, updater in self.updaters.items():
-            updater.updates = snapshot["updates"][module_id]
-            updater.compared = snapshot["compared"][module_id]
-        self._weights_seq_no = snapshot[WEIGHTS_SEQ_NO]
-        self.metrics.set_state(snapshot[COMPONENT_METRICS_LOGGER])
 
     def save_shards(self, path: str) -> None:
         """Saves this learner's shares; all learners call this together.
@@ -207,17 +167,14 @@ class SavingLearner(TorchLearner):
 
     def _set_optimizer_state(self, state: dict[str, Any]) -> None:
         if not self._sharded:
-            before = self._param_groups()
+            before = groups_of(self._named_optimizers)
             super()._set_optimizer_state(state)
-            for group, of_config in zip(self._param_groups(), before, strict=True):
+            for group, of_config in zip(groups_of(self._named_optimizers), before, strict=True):
                 # The state brings the settings of the saved run.
                 group |= {k: v for k, v in of_config.items() if k != "params"}
             return
         for name, entry in state.items():
             split_state(self._named_optimizers[name], entry["state"]["state"])
-
-    def _param_groups(self) -> list[dict[str, Any]]:
-        return [group for each in self._named_optimizers.values() for group in each.param_groups]
 
     def _training_tensors(self) -> dict[str, Tensor]:
         """Weights and optimizer state of all policies; with several, ``MODULE/NAME``."""

@@ -57,7 +57,8 @@ class MinibatchSums:
             factor: See `Rows.minibatches`.
             tokens: The number of counted tokens.
         """
-        acting, talking = rows.holding(rows.action), rows.holding(~rows.action)
+        mask = rows.action_mask
+        acting, talking = rows.holding(mask), rows.holding(~mask)
         weights = rows.weights * factor
         shares = (float(weights[acting].sum()), float(weights[talking].sum()))
         self._sizes.append((*shares, float(tokens)))

@@ -21,7 +21,7 @@ from typing import Any
 
 from ray.rllib.env.multi_agent_env import MultiAgentEnv
 
-from trca.envs.multi_agent import make_agents
+from trca.envs.multi_agent import parallel_env
 from trca.envs.text_space import AnyText
 
 _ALL = "__all__"
@@ -38,8 +38,8 @@ class TextMultiAgentEnv(MultiAgentEnv):
         """Makes the agents.
 
         Args:
-            config: ``env``, and the arguments of `trca.envs.multi_agent.make_agents`: ``agents`` or
-                ``team``, and arguments of `trca.envs.make`.
+            config: ``env``, and the arguments of `trca.envs.parallel_env`: ``agents`` or ``team``,
+                and arguments of `trca.envs.make`.
 
         Raises:
             ValueError: Without ``env``, and unless exactly one of agents and team is given.
@@ -48,8 +48,8 @@ class TextMultiAgentEnv(MultiAgentEnv):
         settings = dict(config or {})
         if "env" not in settings:
             raise ValueError("env_config has no env: give one, such as 'alfworld'")
-        self._core = make_agents(settings.pop("env"), **settings)
-        self.possible_agents = list(self._core.possible)
+        self._env: Any = parallel_env(settings.pop("env"), **settings)
+        self.possible_agents = list(self._env.possible_agents)
         self.agents = list(self.possible_agents)
         self.observation_spaces = {agent: AnyText() for agent in self.possible_agents}
         self.action_spaces = {agent: AnyText() for agent in self.possible_agents}
@@ -58,34 +58,37 @@ class TextMultiAgentEnv(MultiAgentEnv):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[Any, Any], dict[Any, Any]]:
         """Starts an episode: ``options={"task": task_id}`` names the task."""
-        self._core.reset(seed, options)
-        self.agents = list(self._core.live)
-        return self._observed(self._core.acting())
+        observations, infos = self._env.reset(seed=seed, options=options)
+        self.agents = list(self._env.agents)
+        return self._shown(observations, infos)
 
     def step(  # type: ignore[override]
         self, action_dict: dict[Any, Any]
     ) -> tuple[dict[Any, Any], dict[Any, Any], dict[Any, Any], dict[Any, Any], dict[Any, Any]]:
         """Takes the actions of the agents that may act; a missing action is an empty text."""
-        before = list(self._core.live)
-        results = self._core.act_all(action_dict)
-        rewards = {agent: reward for agent, (reward, _, _) in results.items()}
-        ended = {agent: terminated for agent, (_, terminated, _) in results.items()}
-        cut = {agent: truncated for agent, (_, _, truncated) in results.items()}
-        self.agents = list(self._core.live)
-        finished = [agent for agent in before if agent not in self.agents]
-        ended[_ALL] = not self.agents and any(ended.values())
-        cut[_ALL] = not self.agents and not ended[_ALL]
-        observations, infos = self._observed([*finished, *self._core.acting()])
+        observations, rewards, ended, cut, infos = self._env.step(action_dict)
+        self.agents = list(self._env.agents)
+        over = not self.agents
+        ended = {**ended, _ALL: over and any(ended.values())}
+        cut = {**cut, _ALL: over and not ended[_ALL]}
+        observations, infos = self._shown(observations, infos)
         return observations, rewards, ended, cut, infos
 
     def render(self) -> Any:
-        """The episode so far as text."""
-        return self._core.render()
+        """The episode so far as text, with ``render_mode: ansi``."""
+        return self._env.render()
 
     def close(self) -> None:
         """Closes the environments."""
-        self._core.close()
+        self._env.close()
 
-    def _observed(self, agents: list[str]) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
-        seen = {agent: self._core.observe(agent) for agent in agents}
-        return {k: v[0] for k, v in seen.items()}, {k: v[1] for k, v in seen.items()}
+    def _shown(
+        self, observations: dict[str, str], infos: dict[str, dict[str, Any]]
+    ) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
+        """The observations of finished agents and of agents that may act."""
+        shown = [
+            agent
+            for agent in observations
+            if agent not in self.agents or infos[agent].get("on_turn", True)
+        ]
+        return {k: observations[k] for k in shown}, {k: infos[k] for k in shown}

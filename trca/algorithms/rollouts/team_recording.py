@@ -7,7 +7,7 @@ from typing import Any
 
 from trca.algorithms.rollouts.env_pool import Transition
 from trca.algorithms.rollouts.recording import NewRollout, Turn, View, finish, make_step
-from trca.envs.teams.transitions import RoleTransition
+from trca.envs.teams.env import RoleTransition
 from trca.records import Rollout
 
 

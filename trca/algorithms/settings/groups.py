@@ -174,7 +174,7 @@ class TeamSettings(BaseModel):
 
 
 class FailureSettings(BaseModel):
-    """Time limits, restarts and missing rollouts."""
+    """Time limits and missing rollouts."""
 
     max_failed_iterations: Positive = Field(
         default=3, description="Iterations in a row without a single rollout before training stops."
@@ -201,12 +201,6 @@ class FailureSettings(BaseModel):
         default="drop_group",
         description="Treatment of a training group after a rollout failed twice: drop_group, or "
         "go_on with the remaining rollouts. An evaluation keeps every finished rollout.",
-    )
-    max_learner_restarts: int = Field(
-        default=3,
-        ge=0,
-        description="Number of times a run rebuilds lost learners; 0 keeps no copy of the "
-        "learners' state.",
     )
 
 

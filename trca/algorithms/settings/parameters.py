@@ -8,8 +8,9 @@ file, a name for ``--set`` and a key of Ray Tune's ``param_space``.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 from pydantic import AfterValidator, BaseModel, Field, ValidationError, field_validator
 
@@ -24,7 +25,6 @@ from trca.algorithms.settings.groups import (
     TeamSettings,
     WeightingSettings,
 )
-from trca.algorithms.settings.optimizers import OPTIMIZERS
 from trca.algorithms.settings.types import (
     Aggregation,
     Credit,
@@ -36,6 +36,7 @@ from trca.algorithms.settings.types import (
     RatioLevel,
 )
 from trca.common.names import nearest
+from trca.common.registry import Registry
 from trca.envs.responses import RESPONSE_FORMATS
 from trca.policies.engines import ENGINES
 from trca.policies.prompts import Template
@@ -54,6 +55,17 @@ __all__ = [
     "family",
     "own_default",
 ]
+
+OPTIMIZERS: Final[Registry[Callable[..., Any]]] = Registry(
+    "optimizer", {"adamw": "torch.optim:AdamW"}
+)
+"""Optimizers by name: classes of PyTorch, or an `OptimizerFactory`."""
+
+
+def _check_optimizer(name: str) -> str:
+    if name == "muon":
+        raise ValueError("Muon is an example: give examples/own_optimizer/muon.py:muon")
+    return OPTIMIZERS.check(name)
 
 
 class TextParameters(
@@ -143,8 +155,10 @@ class TextParameters(
     )
 
     # Updates
-    optimizer: Annotated[str, AfterValidator(OPTIMIZERS.check)] = Field(
-        default="adamw", description="Optimizer of the learners: adamw, muon or 'file.py:NAME'."
+    optimizer: Annotated[str, AfterValidator(_check_optimizer)] = Field(
+        default="adamw",
+        description="Optimizer of the learners: adamw, a class such as torch.optim:Adafactor, or "
+        "'file.py:NAME'.",
     )
     lr: float = Field(default=8e-7, gt=0.0, description="Learning rate.")
     lr_warmup_updates: int = Field(

@@ -147,7 +147,12 @@ _ATTRIBUTES: Final = {
 }
 """Arguments of RLlib whose attribute has an unlike name."""
 
+_RESUMED: Final = (
+    "a lost learner ends the run, which resumes from its last checkpoint: trca train and sweeps do"
+    " so by themselves, Ray Tune with FailureConfig(max_failures=1)"
+)
 _ELSEWHERE: Final = {
+    "max_learner_restarts": _RESUMED,
     "vf_loss_coeff": _CRITIC,
     "vf_clip_param": _CRITIC,
     "use_critic": _CRITIC,

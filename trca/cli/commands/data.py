@@ -149,10 +149,24 @@ def searchqa(
     - `trca data searchqa --questions FlashRAG_datasets --to data/searchqa`
     """
     from trca.envs.searchqa.data.datasets import DATASETS
+    from trca.envs.searchqa.data.prepare import SOURCES, prepare_questions
     from trca.envs.searchqa.data.questions import QuestionFileError
 
     if corpus is None and not questions:
-        _tell_of_searchqa()
+        console.print("Fetch the questions, a folder for each dataset:")
+        console.print(f"  {SOURCES['questions']}", markup=False)
+        for dataset in DATASETS.values():
+            hops = "several hops" if dataset.multi_hop else "one hop"
+            console.print(
+                f"  {dataset.name}: {_domain(dataset.in_domain)}, {hops}, {dataset.licence}",
+                markup=False,
+            )
+        console.print("Fetch the passages, 21,015,324 of Wikipedia in 2018, or use another corpus:")
+        console.print(f"  {SOURCES['corpus']}", markup=False)
+        console.print(
+            "\nThen prepare them: trca data searchqa --questions FOLDER --to data/searchqa"
+        )
+        console.print("and: trca data searchqa --corpus wiki-18.jsonl.gz --to wiki --workers 8")
         return
     if to is None or (corpus is not None and questions):
         fail("give --to, the folder to fill, and one of --corpus and --questions", code=2)
@@ -160,14 +174,12 @@ def searchqa(
     if corpus is not None:
         _index(corpus, place, workers)
         return
-    from trca.envs.searchqa.data.prepare import prepare_questions
-
     with refusing(QuestionFileError, OSError):
         counts = prepare_questions(questions or (), place)
     for name, splits in counts.items():
-        dataset = DATASETS.get(name)
+        published = DATASETS.get(name)
         sizes = ", ".join(f"{split} {count:,}" for split, count in sorted(splits.items()))
-        domain = f" ({_domain(dataset.in_domain)})" if dataset else ""
+        domain = f" ({_domain(published.in_domain)})" if published else ""
         console.print(f"{name}{domain}: {sizes}", markup=False)
     setting = f"questions={place.resolve()}"
     console.print(f"Use them with trca train searchqa --set env_config.{setting}", markup=False)
@@ -191,22 +203,6 @@ def _index(corpus: Path, folder: Path, workers: int) -> None:
     setting = f"corpus={folder.resolve()}"
     console.print(f"Search them with trca train searchqa --set env_config.{setting}", markup=False)
     console.print(f"or trca serve-retriever bm25 --index {folder.resolve()}", markup=False)
-
-
-def _tell_of_searchqa() -> None:
-    from trca.envs.searchqa.data.datasets import DATASETS
-    from trca.envs.searchqa.data.prepare import SOURCES
-
-    console.print("Fetch the questions, a folder for each dataset:")
-    console.print(f"  {SOURCES['questions']}", markup=False)
-    for dataset in DATASETS.values():
-        hops = "several hops" if dataset.multi_hop else "one hop"
-        domain = _domain(dataset.in_domain)
-        console.print(f"  {dataset.name}: {domain}, {hops}, {dataset.licence}", markup=False)
-    console.print("Fetch the passages, 21,015,324 of Wikipedia in 2018, or use another corpus:")
-    console.print(f"  {SOURCES['corpus']}", markup=False)
-    console.print("\nThen prepare them: trca data searchqa --questions FOLDER --to data/searchqa")
-    console.print("and: trca data searchqa --corpus wiki-18.jsonl.gz --to wiki --workers 8")
 
 
 def _domain(inside: bool) -> str:

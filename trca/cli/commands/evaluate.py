@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from trca.cli.run.new_settings import SetOption
 from trca.cli.show.console import (
     console,
     fail,
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from trca.common.chat_endpoint import Usage
     from trca.envs.panel import Panel
     from trca.policies.agents import Agent
-
 
 _ZERO_SHOT: Final = "zero-shot"
 _NAMED: Final = frozenset({"evaluation_split", "evaluation_temperature", "evaluation_tasks"})
@@ -69,10 +69,7 @@ def evaluate(
             " quickstart]"
         ),
     ] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Any setting; repeatable."),
-    ] = None,
+    set_: SetOption = None,
     output: Annotated[
         Path | None, typer.Option(help="Folder for the report. [default: the run, or outputs]")
     ] = None,
@@ -134,9 +131,11 @@ def evaluate(
     - `trca evaluate --agent reflexion --trials 5 Qwen/Qwen2.5-1.5B-Instruct`
     """
     use_one_thread()
-    from trca.cli.preflight.panels import panel as whole_panel
-    from trca.cli.run.checkpoints import endpoint_policy, policy
+    from trca.cli.preflight.environments import panel as whole_panel
+    from trca.cli.run.checkpoints import endpoint_policy, is_model_name, policy
     from trca.envs.canonical import canonical_panel
+    from trca.policies.agents import AGENTS
+    from trca.policies.model_names import missing_on_hub
     from trca.policies.weight_files import weights_hash
     from trca.runs.provenance import versions
     from trca.runs.refusals import make_writable
@@ -147,15 +146,19 @@ def evaluate(
         given = assignments(set_ or [])
         if prices and not all(price >= 0 for price in prices):
             raise ConfigError(f"--prices is {prices[0]:g} {prices[1]:g}: give prices from 0 on")
+        hub = run_or_model or ""
+        if not base_url and is_model_name(hub) and (lack := missing_on_hub(hub)):
+            raise ConfigError(lack)
         if panel_name and (split or tasks):
             raise ConfigError("--panel names split and tasks: leave --split and --tasks out")
-        chosen = canonical_panel(panel_name) if panel_name else None
+        canonical = canonical_panel(panel_name) if panel_name else None
         if split is not None:
             given["evaluation_split"] = split
         if agent is None and (base_url or (config is None and _chats(run_or_model))):
             agent = _ZERO_SHOT
-        prompting = _agent(agent)
-        if trials and not (prompting and prompting.reflection):
+        prompting = AGENTS.get(agent) if agent else None
+        reflection = prompting.reflection if prompting else None
+        if trials and not reflection:
             raise ConfigError("--trials is for an agent that reflects: --agent reflexion")
         settings = {**(prompting.settings if prompting else {}), **given}
         if base_url and model and not run_or_model:
@@ -167,118 +170,83 @@ def evaluate(
                 "name the policy to evaluate: RUN or MODEL on this machine; or --model NAME"
                 " --base-url URL, with --prices if you like, at an endpoint"
             )
-        if chosen:
-            subject = subject.on(chosen, given)
+        if canonical:
+            subject = subject.on(canonical, given)
+        selection = subject.selection
         panel = whole_panel(subject.settings, subject.settings.evaluation_split)
-        if chosen:
-            panel = chosen.draw(panel)
+        if canonical:
+            panel = canonical.draw(panel)
         else:
-            selection = subject.selection
             panel = (selection.others(panel) if selection else panel).head(tasks)
         folder = output or subject.folder
         make_writable(folder)
     if temperature is None:
         temperature = subject.settings.parameters.evaluation_temperature
-    count = len(panel.task_ids)
     console.print(
-        f"{subject.name} on {panel.split}: tasks {count}, seeds {seeds}, temperature"
+        f"{subject.name} on {panel.split}: tasks {len(panel.task_ids)}, seeds {seeds}, temperature"
         f" {temperature:g}",
         markup=False,
     )
-    if prompting:
-        console.print(f"Prompt: {agent}", markup=False)
     about: dict[str, Any] = {"policy": subject.name, "seeds": seeds, "temperature": temperature}
     record: dict[str, Any] = {"settings": subject.settings.flat(), "versions": versions()}
-    if subject.selection:
-        about["checkpoint"] = subject.selection.words_for(panel)
-        record["selection"] = subject.selection.record(panel)
+    label = subject.label
+    if selection:
+        about["checkpoint"] = selection.words_for(panel)
+        record["selection"] = selection.record(panel)
         console.print(f"Checkpoint: {about['checkpoint']}", markup=False)
-    log = folder / "logs" / "evaluate.log"
-    changed = {k: v for k, v in given.items() if k not in _NAMED}
     if panel_name:
         about["panel_name"] = panel_name
-    label, most_trials = subject.label, trials or 3
-    if prompting:
+    if agent:
         about["agent"] = agent
-        label += f"_{Path(about['agent']).name.replace(':', '-')}"
-        if prompting.reflection:
-            about["trials"], label = most_trials, f"{label}-{most_trials}"
-    identity = _identity(subject, folder, changed)
-    path = folder / report_name(label, panel, seeds, temperature, identity)
+        label += f"_{Path(agent).name.replace(':', '-')}"
+        console.print(f"Prompt: {agent}", markup=False)
+    if reflection:
+        about["trials"] = trials or 3
+        label += f"-{about['trials']}"
+    changed = {k: v for k, v in given.items() if k not in _NAMED}
+    if changed:
+        about["set"] = changed
+    path = folder / (
+        f"evaluation_{label}_{panel.split}-{len(panel.task_ids)}-{panel.hash[:8]}"
+        f"_seeds-{seeds}_t-{temperature:g}{_suffix(identity(subject, folder, changed))}"
+    )
+    log = folder / "logs" / "evaluate.log"
     try:
         if not base_url:
             record["weights"] = weights_hash(subject.algorithm_config().resolved_model())
-        played = _play(subject, panel, seeds, temperature, log, prompting, most_trials)
-        report = Report.of(panel, played.evaluations)
-        if played.usage:
-            about["endpoint"] = usage = asdict(played.usage)
+        played, tokenizer, usage = _play(
+            subject, panel, seeds, temperature, log, prompting, trials or 3
+        )
+        report = Report.of(panel, played)
+        if usage:
+            about["endpoint"] = asdict(usage)
             if prices:
-                usage["prices"], usage["cost"] = prices, round(played.usage.cost(*prices), 6)
+                about["endpoint"] |= {"prices": prices, "cost": round(usage.cost(*prices), 6)}
+        rollouts = [rollout for each in played.values() for rollout in each.rollouts]
         finished = any(outcome.won is not None for outcome in report.outcomes)
         if finished:
-            report.write(path, record, **about, **({"set": changed} if changed else {}))
+            report.write(path, record, **about)
             if transcripts:
-                _write_transcripts(path.with_name(f"{path.name}.parquet"), played)
+                from trca.records import write_rollouts
+
+                prompts = [tokenizer.decode(s.prompt_ids) for each in rollouts for s in each.steps]
+                failures = [failure for each in played.values() for failure in each.failures]
+                to = path.with_name(f"{path.name}.parquet")
+                write_rollouts(to, rollouts, prompts, failures)
     except Exception as error:
         fail(f"{words(error)}.{log_words(log)}")
     console.print(report.table(), soft_wrap=False)
-    rollouts = [rollout for each in played.evaluations.values() for rollout in each.rollouts]
-    chat = bool(getattr(played.tokenizer, "chat_template", None))
+    chat = bool(getattr(tokenizer, "chat_template", None))
     if unreadable := why_unreadable(rollouts, subject.settings.parameters, chat):
         console.print(f"warning: {unreadable}", markup=False, style="yellow")
     for reason, missing in report.failures().items():
         console.print(f"{missing} missing: {reason}", markup=False, style="bold red")
-    if played.usage:
-        console.print(f"Endpoint: {played.usage.words(prices)}", markup=False)
+    if usage:
+        console.print(f"Endpoint: {usage.words(prices)}", markup=False)
     if not finished:
         fail(f"no episode was finished, nothing is written.{log_words(log)}")
     kinds = "md,json,parquet" if transcripts else "md,json"
     console.print(f"Written to {path.parent}:\n  {path.name}.{{{kinds}}}", markup=False)
-
-
-def report_name(
-    label: str, panel: Panel, seeds: int, temperature: float, identity: Mapping[str, Any]
-) -> str:
-    """The name of a report's files: policy, split and panel, seeds, temperature.
-
-    Args:
-        label: The policy.
-        panel: The panel.
-        seeds: Times it is played.
-        temperature: Of sampling.
-        identity: Further properties of the report, such as changed settings. The name ends with
-            their hash.
-    """
-    name = (
-        f"evaluation_{label}_{panel.split}-{len(panel.task_ids)}-{panel.hash[:8]}"
-        f"_seeds-{seeds}_t-{temperature:g}"
-    )
-    if not identity:
-        return name
-    text = json.dumps(identity, sort_keys=True, default=str)
-    return f"{name}_{hashlib.sha256(text.encode()).hexdigest()[:8]}"
-
-
-def _identity(subject: Policy, folder: Path, changed: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The properties that distinguish a report from a report with the same file name.
-
-    In the folder of the run these are the changed settings. Elsewhere these are the policy and its
-    settings, since a label is only the last part of a name.
-    """
-    if subject.selection:
-        is_inside = folder.resolve() in Path(subject.model).resolve().parents
-        return changed if is_inside else {**changed, "policy": subject.name}
-    kept = {k: v for k, v in subject.settings.flat().items() if k not in _NAMED}
-    return {**kept, "model": subject.model}
-
-
-@dataclass(frozen=True)
-class _Played:
-    """Evaluations by seed, the tokenizer of their rollouts, and the usage of an endpoint."""
-
-    evaluations: dict[int, Evaluation]
-    tokenizer: Any
-    usage: Usage | None
 
 
 def _play(
@@ -289,7 +257,8 @@ def _play(
     log: Path,
     agent: Agent | None,
     trials: int,
-) -> _Played:
+) -> tuple[dict[int, Evaluation], Any, Usage | None]:
+    """Returns the evaluations by seed, the tokenizer, and the usage of an endpoint."""
     from trca.cli.show.slow_steps import slow_steps_shown
 
     with (
@@ -306,25 +275,37 @@ def _play(
         if agent and agent.reflection:
             maker = partial(AttemptsRunner, attempts=trials, reflection=agent.reflection)
         runner = local_runner(subject.algorithm_config(), maker)
-        evaluations = {}
+        played = {}
         for seed in range(seeds):
             status.update(f"playing {len(panel.task_ids)} tasks with seed {seed}")
-            evaluations[seed] = evaluate_panel(runner, panel, seed=seed, temperature=temperature)
-        loop = runner.loop
-        played = _Played(evaluations, loop.tokenizer, getattr(loop.engine, "usage", None))
+            played[seed] = evaluate_panel(runner, panel, seed=seed, temperature=temperature)
+        tokenizer, engine = runner.loop.tokenizer, runner.loop.engine
         runner.stop()
-    return played
+    return played, tokenizer, getattr(engine, "usage", None)
 
 
-def _agent(name: str | None) -> Agent | None:
-    """The agent of a name.
+def identity(subject: Policy, folder: Path, changed: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The properties that distinguish a report from a report with the same file name.
 
-    Raises:
-        ValueError: For an unknown agent.
+    In the folder of the run these are the changed settings. Elsewhere these are the policy and its
+    settings, since a label is only the last part of a name.
+
+    Args:
+        subject: The policy.
+        folder: The folder of the report.
+        changed: Settings of ``--set`` that the name of the report does not have.
     """
-    from trca.policies.agents import AGENTS
+    if subject.selection:
+        is_inside = folder.resolve() in Path(subject.model).resolve().parents
+        return changed if is_inside else {**changed, "policy": subject.name}
+    kept = {k: v for k, v in subject.settings.flat().items() if k not in _NAMED}
+    return {**kept, "model": subject.model}
 
-    return AGENTS.get(name) if name else None
+
+def _suffix(identity: Mapping[str, Any]) -> str:
+    """The end of a report's name: a hash of its identity."""
+    text = json.dumps(identity, sort_keys=True, default=str)
+    return f"_{hashlib.sha256(text.encode()).hexdigest()[:8]}" if identity else ""
 
 
 def _chats(name: str | None) -> bool:
@@ -343,17 +324,3 @@ def _chats(name: str | None) -> bool:
 
     tokenizer = load_tokenizer(resolve_model(name, env_id=""))
     return bool(getattr(tokenizer, "chat_template", None))
-
-
-def _write_transcripts(path: Path, played: _Played) -> None:
-    """Writes the rollouts of all seeds, seed by seed."""
-    from trca.records import write_rollouts
-
-    evaluations = played.evaluations.values()
-    rollouts = [rollout for each in evaluations for rollout in each.rollouts]
-    write_rollouts(
-        path,
-        rollouts,
-        [played.tokenizer.decode(step.prompt_ids) for each in rollouts for step in each.steps],
-        failures=[failure for each in evaluations for failure in each.failures],
-    )

@@ -34,7 +34,7 @@ def plan(
     games: GamesOption = None,
     set_: SetOption = None,
 ) -> None:
-    """Show the needs of a run: batches, memory of each GPU, seconds. Runs nothing.
+    """Show the needs of a run: batches, and the memory of each GPU. Runs nothing.
 
     If the memory is too small, the plan names settings that need less.
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping
 from contextlib import suppress
-from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
@@ -37,23 +36,16 @@ if TYPE_CHECKING:
 
     Env = gymnasium.Env[str, str]
 
+Policy = Literal["human", "oracle", "random"]
 _LOG: Final = Path("outputs", "logs", "play.log")
 """File for the traceback of an environment that raises."""
-
-
-class Policy(StrEnum):
-    """Who plays."""
-
-    HUMAN = "human"
-    ORACLE = "oracle"
-    RANDOM = "random"
 
 
 def play(
     environment: Annotated[
         str, typer.Argument(help="alfworld, webshop, searchqa, or path/to/file.py:Class.")
     ] = "alfworld",
-    policy: Annotated[Policy, typer.Option(help="Who plays.")] = Policy.HUMAN,
+    policy: Annotated[Policy, typer.Option(help="Who plays.")] = "human",
     split: Annotated[
         str | None,
         typer.Option(help="Split the task comes from. [default: the environment's]"),
@@ -104,39 +96,32 @@ def play(
         arguments |= {"split": split} if split else {}
         arguments |= {"games": games} if games else {}
         env = _make(environment, arguments)
-        task_id = _task_id(env, task)
-        if check and (why or policy is not Policy.HUMAN):
+        if task is not None and task.isdecimal():
+            ids = env.get_wrapper_attr("task_ids")
+            if int(task) >= len(ids):
+                raise ValueError(f"--task {task}: the split has {len(ids)} tasks, numbered from 0")
+            task = str(ids[int(task)])
+        if check and (why or policy != "human"):
             raise ValueError(
                 "--check plays with the oracle and at random: leave --policy, --why out"
             )
         with playing(environment, _LOG):
-            _check_task(env, task_id)
+            if task is not None and task not in env.get_wrapper_attr("task_ids"):
+                env.reset(options={"task": task})  # the environment may have further tasks
     end_watch = log_crashes(2)
-    env = SlowStepNotice(env, lambda text: errors.print(f"warning: {text}", markup=False))
+    watched = SlowStepNotice(env, lambda text: errors.print(f"warning: {text}", markup=False))
     try:
         if check:
-            _check(env, task_id, seed)
+            _check(watched, task, seed)
         else:
-            _play(env, policy, task_id, seed, why)
+            _play(watched, policy, task, seed, why)
     finally:
         end_watch()
         env.close()
 
 
-def _play(env: Env, policy: Policy, task_id: str | None, seed: int, why: bool) -> None:
-    """Plays one episode; an exception of the environment ends the command in one line."""
-    try:
-        with tracing_to(_LOG):
-            observation, info = env.reset(seed=seed, options={"task": task_id} if task_id else None)
-            task_id = info["task_id"]
-            _episode(env, policy, observation, info, seed, why)
-    except Exception as error:
-        which = f"task {task_id!r}: " if task_id else ""
-        fail(f"{which}{words(error)}.{log_words(_LOG)}")
-
-
 def _make(environment: str, given: Mapping[str, Any]) -> Env:
-    from trca.envs.blame import place
+    from trca.envs.annotate import place
     from trca.envs.registration import arguments, default_split, env_class, make, no_argument
 
     names = arguments(environment)
@@ -153,54 +138,39 @@ def _make(environment: str, given: Mapping[str, Any]) -> Env:
         fail(f"{environment}: {words(error)}{where}.{log_words(_LOG)}")
 
 
-def _task_id(env: Env, task: str | None) -> str | None:
-    if task is None or not task.isdecimal():
-        return task
-    tasks = env.get_wrapper_attr("task_ids")
-    if int(task) >= len(tasks):
-        raise ValueError(f"--task {task}: the split has {len(tasks)} tasks, numbered from 0")
-    return str(tasks[int(task)])
+def _play(env: Env, policy: Policy, task: str | None, seed: int, why: bool) -> None:
+    """Plays one episode; an exception of the environment ends the command in one line."""
+    from trca.envs.check import play
 
-
-def _check_task(env: Env, task_id: str | None) -> None:
-    """Starts a task that the split does not list, to see whether the environment has the task.
-
-    Raises:
-        ValueError: If the environment has no such task.
-    """
-    if task_id is not None and task_id not in env.get_wrapper_attr("task_ids"):
-        env.reset(options={"task": task_id})
-
-
-def _episode(
-    env: Env, policy: Policy, observation: str, info: dict[str, Any], seed: int, why: bool
-) -> None:
-    """Plays an episode from its first observation and ``info``."""
-    from trca.envs.playing import play
-
-    print_task(info["task_id"], info["task_type"])
-    _print_turn(info)
-    print_observation(observation)
-    choose = _chooser(env, policy, seed)
-    total, over, steps, agent = 0.0, False, 0, info.get("agent")
-    for step in play(env, info, choose):
-        info, over = step.info, step.is_last
-        total, steps = total + step.reward, steps + 1
-        if "agent" not in info:
-            print_observation(step.observation)
-            _print_rubric(env, info.get("rubric"), info.get("facts"), why)
-            continue
-        for ended in info["closed"]:
-            console.print(f"  {ended.agent}:", style="magenta", markup=False)
-            _print_rubric(env.unwrapped.inner, ended.rubric, ended.facts, why)  # type: ignore[attr-defined]
-        if not over and info["agent"] != agent:
+    try:
+        with tracing_to(_LOG):
+            observation, info = env.reset(seed=seed, options={"task": task} if task else None)
+            task = info["task_id"]
+            print_task(task, info["task_type"])
             _print_turn(info)
-        agent = info["agent"]
-        print_observation(step.observation)
-    if not over:
+            print_observation(observation)
+            total, over, steps, agent = 0.0, False, 0, info.get("agent")
+            for step in play(env, info, _chooser(env, policy, seed)):
+                info, over = step.info, step.is_last
+                total, steps = total + step.reward, steps + 1
+                if "agent" in info:
+                    for ended in info["closed"]:
+                        console.print(f"  {ended.agent}:", style="magenta", markup=False)
+                        inner: Env = env.unwrapped.inner  # type: ignore[attr-defined]
+                        _print_rubric(inner, ended.rubric, ended.facts, why)
+                    if not over and info["agent"] != agent:
+                        _print_turn(info)
+                    agent = info["agent"]
+                print_observation(step.observation)
+                if "agent" not in info:
+                    _print_rubric(env, info.get("rubric"), info.get("facts"), why)
+    except Exception as error:
+        which = f"task {task!r}: " if task else ""
+        fail(f"{which}{words(error)}.{log_words(_LOG)}")
+    if over:
+        print_end(bool(info["won"]), steps, total)
+    else:
         console.print("\nleft the game.")
-        return
-    print_end(bool(info["won"]), steps, total)
 
 
 def _print_turn(info: Mapping[str, Any]) -> None:
@@ -210,14 +180,7 @@ def _print_turn(info: Mapping[str, Any]) -> None:
 
 
 def _print_rubric(env: Env, rubric: RubricInfo | None, facts: Any, why: bool) -> None:
-    """Prints the operators that fired on an action or a message, and the reasons.
-
-    Args:
-        env: The environment.
-        rubric: The judgments; None without rubric.
-        facts: The facts of the action or of the message.
-        why: Whether to print the reasons.
-    """
+    """Prints the operators that fired on an action or a message, and the reasons if asked."""
     from trca.envs.teams.messages import MessageFacts, message_judge
 
     if rubric is None:
@@ -228,28 +191,25 @@ def _print_rubric(env: Env, rubric: RubricInfo | None, facts: Any, why: bool) ->
     if isinstance(facts, MessageFacts):
         judge, binding = message_judge(), None
     else:
-        judge, adapter = map(env.get_wrapper_attr, ("judge", "adapter"))
-        binding = adapter.binding
+        judge, binding = env.get_wrapper_attr("judge"), env.get_wrapper_attr("adapter").binding
     print_reasons(judge.explain(binding, facts), judge.library)
 
 
 def _chooser(env: Env, policy: Policy, seed: int) -> Callable[[Mapping[str, Any]], str | None]:
-    if policy is Policy.HUMAN:
+    """The function that chooses the next action from an info."""
+    if policy == "human":
         return partial(_ask, env.get_wrapper_attr("open_actions"))
-    if policy is Policy.ORACLE:
-        oracle: Callable[[], str] = env.get_wrapper_attr("oracle_action")
-        return lambda info: _shown(oracle())
     import numpy as np
 
-    rng = np.random.default_rng(seed)
-    choose: Callable[[np.random.Generator], str] = env.get_wrapper_attr("random_action")
-    return lambda info: _shown(choose(rng))
+    rng, oracle = np.random.default_rng(seed), policy == "oracle"
 
+    def choose(info: Mapping[str, Any]) -> str:
+        method = env.get_wrapper_attr("oracle_action" if oracle else "random_action")
+        action: str = method() if oracle else method(rng)
+        print_action(action)
+        return action
 
-def _shown(action: str) -> str:
-    """Prints an action and returns it."""
-    print_action(action)
-    return action
+    return choose
 
 
 def _ask(open_actions: Container[str], info: Mapping[str, Any]) -> str | None:
@@ -265,7 +225,14 @@ def _ask(open_actions: Container[str], info: Mapping[str, Any]) -> str | None:
         Columns([f"[dim]{n:>2}[/] {escape(action)}" for n, action in enumerate(actions)]),
         soft_wrap=False,
     )
-    _complete(actions)
+    with suppress(ImportError):  # Tab completes actions
+        import readline
+
+        readline.set_completer_delims("")
+        readline.set_completer(
+            lambda text, state: [*(a for a in actions if a.startswith(text)), None][state]
+        )
+        readline.parse_and_bind("tab: complete")
     try:
         answer = input("> ").strip()
         if answer == "quit" and answer not in actions:
@@ -281,23 +248,9 @@ def _ask(open_actions: Container[str], info: Mapping[str, Any]) -> str | None:
     return answer
 
 
-def _complete(actions: list[str]) -> None:
-    """Completes actions on Tab if the terminal supports it."""
-    with suppress(ImportError):
-        import readline
-
-        readline.set_completer_delims("")
-        readline.set_completer(
-            lambda text, state: [*(a for a in actions if a.startswith(text)), None][state]
-        )
-        readline.parse_and_bind("tab: complete")
-
-
 def _check(env: Env, task: str | None, seed: int) -> None:
-    from rich import box
-    from rich.table import Table
-
     from trca.envs.check import self_check
+    from trca.runs.success_tables import terminal_table
 
     with errors.status("playing every task with the oracle and at random"):
         report = self_check(env, [task] if task else None, seed=seed)
@@ -312,7 +265,8 @@ def _check(env: Env, task: str | None, seed: int) -> None:
         f" {report.tasks - len(report.unlike) - report.raised} repeat exactly."
     )
     if report.firing:
-        table = Table("operator", box=box.SIMPLE_HEAD)
+        table = terminal_table()
+        table.add_column("operator")
         table.add_column("fires on", justify="right")
         for operator, count in report.firing.items():
             table.add_row(operator, f"{count / max(1, report.steps):.1%}")

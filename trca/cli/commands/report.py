@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from trca.cli.run.new_settings import RunsOption
 from trca.cli.show.console import console, refusing, use_one_thread
 
 if TYPE_CHECKING:
@@ -31,9 +32,7 @@ def report(
     paper: Annotated[
         bool, typer.Option(help="Add the numbers of the paper, marked with a dagger.")
     ] = True,
-    storage_path: Annotated[str, typer.Option(help="Folder or URI that holds the runs.")] = (
-        "outputs"
-    ),
+    storage_path: RunsOption = "outputs",
 ) -> None:
     """Write tables and figures of runs as in the paper: one table per environment and model.
 
@@ -49,13 +48,7 @@ def report(
     """
     use_one_thread()
     from trca.analysis.paper_tables import as_csv, as_latex, as_markdown, read_run, tables
-    from trca.cli.show.figures import (
-        draw_budgets,
-        draw_comparison,
-        draw_radar,
-        draw_setting,
-        draw_types,
-    )
+    from trca.cli.show import figures
     from trca.common.files import write_text
 
     keys = by or []
@@ -81,11 +74,15 @@ def report(
         write_text(out / f"{name}.tex", as_latex(table))
         write_text(out / f"{name}.csv", as_csv(table))
         metrics = {m: [r.metrics for r in group if r.method == m] for m in table.rows}
-        draw_comparison(metrics, out / f"{name}_curves.png", title, "", ("png", "svg"))
+        figures.draw_comparison(metrics, out / f"{name}_curves.png", title, "", ("png", "svg"))
         drawn = ["curves"]
-        playing = {method: each for method, each in metrics.items() if plays(each)}
+        playing = {
+            method: runs
+            for method, runs in metrics.items()
+            if all(any(row.get("success_rate") is not None for row in rows) for rows in runs)
+        }
         if playing:
-            draw_budgets(playing, out / f"{name}_budgets.png", title)
+            figures.draw_budgets(playing, out / f"{name}_budgets.png", title)
             drawn.append("budgets")
         if taught := [method for method in metrics if method not in playing]:
             caption = f"{caption} {', '.join(taught)}: a teacher plays the training episodes."
@@ -95,26 +92,21 @@ def report(
             for method, cells in table.rows.items()
         }
         if len(kinds) > 1:
-            draw_types(shares, out / f"{name}_types.png", title)
+            figures.draw_types(shares, out / f"{name}_types.png", title)
             drawn.append("types")
         partial = [method for method, each in shares.items() if len(each) < len(kinds)]
         if len(kinds) > 2 and len(partial) < len(shares):
-            draw_radar(shares, out / f"{name}_radar.png", title)
+            figures.draw_radar(shares, out / f"{name}_radar.png", title)
             drawn.append("radar")
             if partial:
                 caption = f"{caption} The radar leaves out {', '.join(partial)}: a type is missing."
         if over := over_setting(table, group):
-            draw_setting(over, keys[0], out / f"{name}_{keys[0]}.png", title)
+            figures.draw_setting(over, keys[0], out / f"{name}_{keys[0]}.png", title)
             drawn.append(keys[0])
         pages += [f"## {title}", "", text, caption, ""]
         pages += [f"![{kind}]({name}_{kind}.svg)\n" for kind in drawn]
     write_text(out / "report.md", "\n".join(pages))
     console.print(f"Written to {out}: report.md, tables and figures", markup=False)
-
-
-def plays(runs: Sequence[Sequence[Mapping[str, Any]]]) -> bool:
-    """Whether the policy plays the training episodes of the runs, which then have a success."""
-    return all(any(row.get("success_rate") is not None for row in rows) for rows in runs)
 
 
 def over_setting(

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 from rich.markup import escape
@@ -13,14 +15,6 @@ from rich.markup import escape
 from trca import __version__
 from trca.cli.show.console import console, errors, fail, playing, print_folded, refusing
 from trca.common.files import write_text
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
-    from trca.envs.library_report import LibraryReport
-    from trca.rubric import RubricLibrary
-    from trca.rubric.generation import Written
-    from trca.rubric.library import Provenance
 
 app = typer.Typer(no_args_is_help=True, help="Show, check, measure and build rubric libraries.")
 
@@ -30,8 +24,6 @@ _LOG: Final = Path("outputs", "logs", "rubric.log")
 """File for the traceback of an environment that raises."""
 _PATIENCE_S: Final = 600.0
 """Seconds that a large model may need for a library."""
-WIDE: Final = 120
-"""Width from which a terminal shows a table. A narrow terminal and a pipe get blocks."""
 
 
 @app.command()
@@ -47,10 +39,11 @@ def show(library: Library = "alfworld") -> None:
         loaded = RubricLibrary.load(library)
     title = f"{loaded.source}: {len(loaded.operators)} operators for {loaded.environment}"
     console.print(title, markup=False, style="bold")
-    if console.is_terminal and console.width >= WIDE:
-        console.print(_operator_table(loaded), soft_wrap=False)
-    else:
-        _print_operators(loaded)
+    for operator in loaded.operators:
+        console.print(f"\n{operator.id}", markup=False, style="bold", end="")
+        console.print(f"  ({operator.category})", markup=False, style="dim")
+        print_folded(operator.description)
+        print_folded(operator.condition, style="cyan")
 
 
 @app.command()
@@ -113,6 +106,7 @@ def check(
     from trca.envs.library_report import measure
     from trca.envs.registration import check_library, make
     from trca.rubric import RubricError
+    from trca.runs.success_tables import terminal_table
     from trca.tune_configs.files import assignments
 
     with refusing(RubricError):
@@ -129,7 +123,21 @@ def check(
     with refusing(ValueError, OSError), errors.status("playing"), playing(env, _LOG):
         made: Any = make(env, **{"split": "train", **assignments(set_ or []), "library": library})
         report = measure(made, made.unwrapped.task_ids[:tasks])
-    _print_report(report)
+    table = terminal_table()
+    table.add_column("operator")
+    for agent in report.agents:
+        table.add_column(agent, justify="right")
+    for number, operator in enumerate(report.library.operators):
+        shares = [f"{each.firing[number]:.1%}" for each in report.agents.values()]
+        table.add_row(operator.id, *shares, end_section=number % 5 == 4)
+    for name in ("coverage", "success"):
+        table.add_row(name, *(f"{getattr(a, name):.0%}" for a in report.agents.values()))
+    table.add_row("episodes", *(str(each.episodes) for each in report.agents.values()))
+    console.print(table, soft_wrap=False)
+    for text in report.lacking:
+        console.print(f"not played: {text}", markup=False)
+    for problem in report.problems:
+        console.print(f"[yellow]note:[/] {escape(problem)}")
 
 
 @app.command()
@@ -163,9 +171,10 @@ def build(
     - `trca rubric check my.yaml --env my_env.py:MyEnv` then measures it
     """
     from trca.common.chat_endpoint import ChatEndpoint, EndpointError
-    from trca.envs.interface import interface
+    from trca.envs.library_report import interface
     from trca.rubric import RubricError
     from trca.rubric.generation import ATTEMPTS, as_yaml, generate
+    from trca.rubric.library import Provenance
     from trca.tune_configs.files import assignments
 
     with refusing(RubricError, EndpointError, ValueError, OSError):
@@ -177,7 +186,7 @@ def build(
         if to.exists():
             raise ValueError(f"{to} exists: name a new file")
         if not to.absolute().parent.is_dir():
-            raise ValueError(f"{to.absolute().parent} is no folder: make it first")
+            raise ValueError(f"{to.absolute().parent} is not a folder: make it first")
         with ChatEndpoint(base_url, model, timeout=_PATIENCE_S) as endpoint:
 
             def ask(prompt: str, schema: dict[str, object]) -> str:
@@ -193,30 +202,21 @@ def build(
                 errors.print(f"reply {number} of {ATTEMPTS} is refused: {error}", markup=False)
 
             written = generate(shown, ask, tell=tell)
-        provenance = _provenance(written, base_url, model, temperature)
+        provenance = Provenance(
+            model=model,
+            endpoint=base_url,
+            date=datetime.now(UTC).isoformat(timespec="seconds"),
+            trca=__version__,
+            temperature=temperature,
+            replies=len(written.refused) + 1,
+            refused=written.refused,
+            prompt_sha256=sha256(written.prompt.encode()).hexdigest(),
+            prompt=written.prompt,
+        )
         write_text(to, as_yaml(written.library, provenance))
     replies = f"{provenance.replies} replies of {escape(model)}"
     console.print(f"[green]ok[/]: {escape(str(to))}, after {replies}")
     console.print(f"Measure it: trca rubric check {to} --env {environment}", markup=False)
-
-
-def _provenance(written: Written, url: str, model: str, temperature: float) -> Provenance:
-    from datetime import UTC, datetime
-    from hashlib import sha256
-
-    from trca.rubric.library import Provenance
-
-    return Provenance(
-        model=model,
-        endpoint=url,
-        date=datetime.now(UTC).isoformat(timespec="seconds"),
-        trca=__version__,
-        temperature=temperature,
-        replies=len(written.refused) + 1,
-        refused=written.refused,
-        prompt_sha256=sha256(written.prompt.encode()).hexdigest(),
-        prompt=written.prompt,
-    )
 
 
 def _plain(text: str, records: Mapping[str, type]) -> str:
@@ -224,54 +224,3 @@ def _plain(text: str, records: Mapping[str, type]) -> str:
     for prefix, record in records.items():
         text = text.replace(f"`{record.__name__}.", f"`{prefix}.")
     return re.sub(r"`([^`]+)`", r"\1", re.sub(r"``([^`]+)``", r"'\1'", text))
-
-
-def _operator_table(library: RubricLibrary) -> Table:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD)
-    for name in ("category", "id"):
-        table.add_column(name, no_wrap=True)
-    table.add_column("detects", overflow="fold")
-    table.add_column("condition", style="cyan", overflow="fold")
-    category = ""
-    for operator in library.operators:
-        if category and operator.category != category:
-            table.add_section()
-        table.add_row(
-            operator.category if operator.category != category else "",
-            operator.id,
-            " ".join(operator.description.split()),
-            " ".join(operator.condition.split()),
-        )
-        category = operator.category
-    return table
-
-
-def _print_report(report: LibraryReport) -> None:
-    from rich import box
-    from rich.table import Table
-
-    table = Table("operator", box=box.SIMPLE_HEAD)
-    for agent in report.agents:
-        table.add_column(agent, justify="right")
-    for number, operator in enumerate(report.library.operators):
-        shares = [f"{each.firing[number]:.1%}" for each in report.agents.values()]
-        table.add_row(operator.id, *shares, end_section=number % 5 == 4)
-    for name in ("coverage", "success"):
-        table.add_row(name, *(f"{getattr(a, name):.0%}" for a in report.agents.values()))
-    table.add_row("episodes", *(str(each.episodes) for each in report.agents.values()))
-    console.print(table, soft_wrap=False)
-    for text in report.lacking:
-        console.print(f"not played: {text}", markup=False)
-    for problem in report.problems:
-        console.print(f"[yellow]note:[/] {escape(problem)}")
-
-
-def _print_operators(library: RubricLibrary) -> None:
-    for operator in library.operators:
-        console.print(f"\n{operator.id}", markup=False, style="bold", end="")
-        console.print(f"  ({operator.category})", markup=False, style="dim")
-        print_folded(operator.description)
-        print_folded(operator.condition, style="cyan")

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 from rich.markup import escape
 
+from trca.cli.run.new_settings import AutoResumeOption, NameOption, StorageOption
 from trca.cli.show.console import console, fail, noise_to, refusing, tracing_to, use_one_thread
 from trca.common.errors import words
 
 if TYPE_CHECKING:
-    from trca.cli.sweep.trials import Trial
     from trca.runs.folder import RunFolder
     from trca.tune_configs.sweeps import SweepSettings
 
@@ -29,23 +29,13 @@ def sweep(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Any setting that is not swept."),
     ] = None,
-    name: Annotated[
-        str | None, typer.Option(help="Name of the sweep's folder. [default: the config's]")
-    ] = None,
-    storage_path: Annotated[
-        str, typer.Option(help="Folder that holds the runs, or a URI such as s3://bucket/runs.")
-    ] = "outputs",
+    name: NameOption = None,
+    storage_path: StorageOption = "outputs",
     resume: Annotated[
         str | None,
         typer.Option(metavar="SWEEP", help="Resume this sweep after a stop or a kill."),
     ] = None,
-    auto_resume: Annotated[
-        bool,
-        typer.Option(
-            "--auto-resume",
-            help="Resume the sweep of this name if it exists: for jobs that restart.",
-        ),
-    ] = False,
+    auto_resume: AutoResumeOption = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show the trials and what they need; run nothing.")
     ] = False,
@@ -79,8 +69,8 @@ def sweep(
     """
     use_one_thread()
     from trca.cli.sweep.files import is_sweep, sweep_of
-    from trca.cli.sweep.trials import begin
     from trca.runs.folder import RunFolder, run_name
+    from trca.runs.provenance import versions
     from trca.tune_configs.files import ConfigError
 
     with refusing(ConfigError, OSError):
@@ -90,51 +80,33 @@ def sweep(
             resume, config, set_, name = name or run_name(config), _CONFIG, None, None
         if resume is not None:
             folder = RunFolder.open(resume, storage_path)
-            options = {
-                config: config != _CONFIG,
-                "--set": set_,
-                "--name": name,
-                "--dry-run": dry_run,
-            }
-            if others := ", ".join(option for option, value in options.items() if value):
+            given = {config: config != _CONFIG, "--set": set_, "--name": name, "--dry-run": dry_run}
+            if others := ", ".join(option for option, value in given.items() if value):
                 raise ConfigError(f"{others} with --resume: a sweep keeps its settings")
             if not is_sweep(folder.read_config()):
                 raise ConfigError(
-                    f"{folder.path} is no sweep: resume a run by trca train --resume {resume}"
+                    f"{folder.path} is not a sweep: resume a run by trca train --resume {resume}"
                 )
-            if asked is not None:
-                _refuse_other(folder, asked)
+            if asked and (words := folder.differing(asked.with_base().model_dump())):
+                raise ConfigError(f"{folder.address} exists with {words}: name another sweep")
             with folder.locked():
                 _run(folder)
             return
         settings = sweep_of(config, set_, need_data=not dry_run)
+        if not dry_run:
+            RunFolder.check_name(storage_path, name or run_name(config), numbered=name is None)
         _check(settings, dry_run)
         if dry_run:
             return
         folder = RunFolder.create(storage_path, name or run_name(config), name is None)
         with folder.locked():
-            begin(settings, folder)
+            folder.write_json("versions.json", versions())
+            folder.write_settings(settings.with_base().model_dump())
             _run(folder)
 
 
-def _refuse_other(folder: RunFolder, asked: SweepSettings) -> None:
-    """Refuses a sweep that exists with other settings.
-
-    Raises:
-        ConfigError: Names the first setting that differs.
-    """
-    from trca.tune_configs.files import ConfigError
-
-    if words := folder.differing(asked.with_base().model_dump()):
-        raise ConfigError(f"{folder.address} exists with {words}: name another sweep")
-
-
 def _check(sweep: SweepSettings, dry_run: bool) -> None:
-    """Checks every point.
-
-    Args:
-        sweep: The sweep.
-        dry_run: Whether to print the plan, and to leave out the checks of this machine.
+    """Checks every point, and this machine; for a dry run prints the plan instead.
 
     Raises:
         ConfigError: Names the first point with a problem, and the problem.
@@ -157,11 +129,13 @@ def _check(sweep: SweepSettings, dry_run: bool) -> None:
         return
     settings = [each for _, trials in checked for each in trials]
     rollouts = sum(s.trajectories_per_iteration * s.parameters.iterations for s in settings)
-    most = " at most" if sweep.scheduler else ""
+    repeats = f"{len(sweep.seeds)} seed{'s' * (len(sweep.seeds) > 1)}"
+    if len(panels) > 1:
+        repeats += f" on {len(panels)} panels"
     console.print(
         f"{len(points) * sweep.repeats} trials, {_side_by_side(sweep)}:"
-        f" {len(points)} points with {_repeats(sweep)};"
-        f" {rollouts * len(sweep.seeds):,} rollouts in all{most}"
+        f" {len(points)} points with {repeats};"
+        f" {rollouts * len(sweep.seeds):,} rollouts in all{' at most' * bool(sweep.scheduler)}"
     )
     if sweep.search:
         spaces = "  ".join(f"{key}={space}" for key, space in sweep.sample.items())
@@ -184,19 +158,13 @@ def _side_by_side(sweep: SweepSettings) -> str:
     return f"{sweep.side_by_side} side by side"
 
 
-def _repeats(sweep: SweepSettings) -> str:
-    """The seeds and panels of each point in words."""
-    seeds, panels = len(sweep.seeds), len(sweep.panels)
-    words = f"{seeds} seed{'s' * (seeds > 1)}"
-    return f"{words} on {panels} panels" if panels > 1 else words
-
-
 def _run(folder: RunFolder) -> None:
-    from trca.cli.sweep.progress import stopping_politely
+    from trca.cli.sweep.progress import shown_on
     from trca.cli.sweep.sweeping import run_sweep
     from trca.cli.sweep.table import as_rich, draw_sweep, summarise, write_table
     from trca.cli.sweep.trials import OVER, read_trials
     from trca.runs.refusals import quoted
+    from trca.tune_configs.files import ConfigError
     from trca.tune_configs.sweeps import SweepSettings
 
     sweep = SweepSettings.model_validate(folder.read_config())
@@ -205,18 +173,27 @@ def _run(folder: RunFolder) -> None:
     first.algorithm_config().resolved_model()
     total = len(sweep.every_point()) * sweep.repeats
     left = total - sum(trial.state in OVER for trial in trials)
-    todo = f"{total} trials" if left == total else f"{left} of {total} trials"
+    todo = f"{total} trials" if left == total else f"{left} of {total} trials left"
     again = f"trca sweep --resume {quoted(folder.address)}"
     log = folder.path / "logs" / "output.log"
+
+    def note(state: str, message: str = "") -> None:
+        states = Counter(trial.state for trial in trials)
+        status = {"state": state, "trials": dict(states), "pid": os.getpid(), "message": message}
+        with suppress(OSError, ConfigError):  # the storage must not hide the error itself
+            # Shared storage compares its copies by the iteration.
+            folder.write_json("status.json", {**status, "iteration": states["finished"]})
+            folder.push()
+
     try:
-        _note(folder, trials, "running")
-        with noise_to(log) as terminal, tracing_to(log), stopping_politely(terminal):
+        note("running")
+        with noise_to(log) as terminal, tracing_to(log), shown_on(terminal):
             terminal.print(f"[bold]{folder.address}[/]: {todo}, {_side_by_side(sweep)}")
             interrupted = bool(left) and run_sweep(sweep, folder, terminal)
     except KeyboardInterrupt:
         interrupted = True
     except Exception as error:
-        _note(folder, trials, "failed", words(error))
+        note("failed", words(error))
         fail(f"{words(error)}. Log: {log}\nResume: {again}")
     trials = read_trials(sweep, folder)
     over = [trial for trial in trials if trial.state in OVER]
@@ -228,33 +205,15 @@ def _run(folder: RunFolder) -> None:
         drawn = ", sweep.png" if draw_sweep(trials, first, folder) else ""
         console.print(f"Written to {folder.address}: sweep.md, sweep.json{drawn}", markup=False)
     if interrupted:
-        _note(folder, trials, "interrupted")
+        note("interrupted")
         console.print(f"stopped; {len(over)} of {total} trials are done. Resume: {again}")
         raise typer.Exit(130)
     if sweep.search:
         total = len(trials)  # a search leaves out points that a run refuses
     if len(over) < total or not over:
         message = f"{total - len(over)} of {total} trials failed"
-        _note(folder, trials, "failed", message)
+        note("failed", message)
         reasons = [f"  {t.run.name}: {t.reason}" for t in trials if t.state not in OVER]
         fail("\n".join([f"{message}:", *reasons, f"Try again: {again}"]))
-    _note(folder, trials, "finished")
+    note("finished")
     console.print(f"Look at a trial: trca evaluate {quoted(over[0].run.address)}", markup=False)
-
-
-def _note(folder: RunFolder, trials: list[Trial], state: str, message: str = "") -> None:
-    from trca.tune_configs.files import ConfigError
-
-    states = Counter(trial.state for trial in trials)
-    with suppress(OSError, ConfigError):  # the storage must not hide the error itself
-        folder.write_json(
-            "status.json",
-            {
-                "state": state,
-                "trials": dict(states),
-                "pid": os.getpid(),
-                "message": message,
-                "iteration": states["finished"],  # shared storage compares its copies by this
-            },
-        )
-        folder.push()

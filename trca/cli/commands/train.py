@@ -10,11 +10,14 @@ from rich.markup import escape
 
 from trca.cli.run.new_settings import (
     AlgorithmOption,
+    AutoResumeOption,
     ConfigArgument,
     EnvOption,
     GamesOption,
     ModelOption,
+    NameOption,
     SetOption,
+    StorageOption,
     given_settings,
     new_settings,
 )
@@ -37,23 +40,13 @@ def train(
     set_: SetOption = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the run.")] = None,
     iterations: Annotated[int | None, typer.Option(help="Training iterations.")] = None,
-    name: Annotated[
-        str | None, typer.Option(help="Name of the run folder. [default: the config's]")
-    ] = None,
-    storage_path: Annotated[
-        str, typer.Option(help="Folder that holds the runs, or a URI such as s3://bucket/runs.")
-    ] = "outputs",
+    name: NameOption = None,
+    storage_path: StorageOption = "outputs",
     resume: Annotated[
         str | None,
         typer.Option(metavar="RUN", help="Resume this run from its last checkpoint."),
     ] = None,
-    auto_resume: Annotated[
-        bool,
-        typer.Option(
-            "--auto-resume",
-            help="Resume the run of this name if it exists: for jobs that restart.",
-        ),
-    ] = False,
+    auto_resume: AutoResumeOption = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show the plan and all settings; run nothing.")
     ] = False,
@@ -110,32 +103,40 @@ def train(
             seed=seed,
             iterations=iterations,
         )
-        named = name or run_name(config)
+        named, run = name or run_name(config), None
         if resume is not None:
             run = RunFolder.open(resume, storage_path)
         elif auto_resume and RunFolder.exists(named, storage_path):
-            resume, run = named, RunFolder.open(named, storage_path)
+            run = RunFolder.open(named, storage_path)
             given = _longer(run, new_settings(config, given))
-        if resume is not None:
+        if run:
             base, source = _resumed(run, given), f"{run.name}/config.yaml"
         else:
-            if name is not None and not dry_run:
-                RunFolder.check_name(storage_path, name)
             base, source = new_settings(config, given), run_name(config)
+            if not dry_run:
+                RunFolder.check_name(storage_path, named, numbered=name is None)
         with Preflight.of(base, source, here=not dry_run) as preflight:
             settings = preflight.settings
-            if resume is not None:
+            if run:
                 _check_iterations(run, settings, given)
+            preflight.check()
             if dry_run:
                 _show_plan(preflight)
                 return
-            preflight.check()
             for note in preflight.notes():
                 console.print(f"[yellow]note:[/] {escape(note)}")
-        if resume is None:
-            run = RunFolder.create(storage_path, name or run_name(config), numbered=name is None)
+        run = run or RunFolder.create(storage_path, named, numbered=name is None)
         with run.locked():
-            _run(_prepare(settings, run), run)
+            try:
+                run.write_settings(settings.flat())
+                run.push()
+            except OSError as error:
+                raise ConfigError(
+                    f"cannot write to {run.path}: {words(error)}. Nothing is saved"
+                ) from None
+            if run.own_files():  # the run uses its copies
+                settings = type(settings).resolve(run.read_config(), f"{run.name}/config.yaml")
+            _run(settings, run)
 
 
 def _resumed(run: RunFolder, given: dict[str, Any]) -> dict[str, Any]:
@@ -144,15 +145,15 @@ def _resumed(run: RunFolder, given: dict[str, Any]) -> dict[str, Any]:
     Raises:
         ConfigError: For a sweep, and for a setting that a run cannot change.
     """
+    from trca.runs.names import TRIALS
     from trca.tune_configs.files import ConfigError
 
-    if (run.path / "trials").is_dir():
-        raise ConfigError(f"{run.path} is a sweep: go on with trca sweep --resume {run.path}")
-    others = sorted(set(given) - {"iterations"})
-    if others:
+    if run.has(TRIALS):
+        raise ConfigError(f"{run.path} is a sweep: resume it by trca sweep --resume {run.path}")
+    if others := sorted(given.keys() - {"iterations"}):
         raise ConfigError(
-            f"{', '.join(others)} with --resume: a run goes on with its own settings; only "
-            "--iterations may be given, to train longer"
+            f"{', '.join(others)} with --resume: a resumed run keeps its settings; only"
+            " --iterations can change, to train longer"
         )
     return {**run.read_config(), **given}
 
@@ -192,31 +193,25 @@ def _check_iterations(run: RunFolder, settings: RunSettings, given: dict[str, An
         )
 
 
-def _prepare(settings: RunSettings, run: RunFolder) -> RunSettings:
-    """Writes a run's settings; returns them with the run's copies of the user's files."""
-    from trca.tune_configs.files import ConfigError
-    from trca.tune_configs.settings import RunSettings
-
-    try:
-        run.write_settings(settings.flat())
-        run.push()
-    except OSError as error:
-        raise ConfigError(f"cannot write to {run.path}: {words(error)}. Nothing is saved") from None
-    if not run.own_files():
-        return settings
-    return RunSettings.resolve(run.read_config(), f"{run.name}/config.yaml")
-
-
 def _run(settings: RunSettings, run: RunFolder) -> None:
     from trca.cli.run.start_policy import build_start
     from trca.cli.run.training import InterruptedRunError, train
     from trca.cli.show.progress import Progress
     from trca.cli.show.slow_steps import slow_steps_shown
     from trca.runs.refusals import quoted
+    from trca.tune_configs.files import ConfigError
     from trca.tune_configs.run_parameters import method_name
 
-    again = f"trca train --resume {quoted(run.address)}"
     log = run.path / "logs" / "output.log"
+
+    def ended(state: Literal["interrupted", "failed"], message: str = "") -> str:
+        with suppress(OSError, ConfigError):  # the storage must not hide the error itself
+            run.set_status(state, run.last_iteration(), message)
+        saved = "Nothing is saved yet."
+        if run.has_checkpoint():
+            saved = f"Iteration {run.last_iteration()} is saved."
+        return f"{saved} Resume: trca train --resume {quoted(run.address)}"
+
     try:
         method = method_name(settings.flat())
         console.print(f"[bold]{run.address}[/]: {method} on {short_name(settings.run.env)}")
@@ -229,28 +224,12 @@ def _run(settings: RunSettings, run: RunFolder) -> None:
         ):
             train(settings, run, progress)
     except (InterruptedRunError, KeyboardInterrupt):
-        _note(run, "interrupted")
-        console.print(f"stopped; {_saved(run)} Go on with: {again}")
+        console.print(f"stopped; {ended('interrupted')}")
         raise typer.Exit(130) from None
     except Exception as error:
-        _note(run, "failed", words(error))
-        fail(f"{words(error)}. Log: {log}\n{_saved(run)} Go on with: {again}")
+        fail(f"{words(error)}. Log: {log}\n{ended('failed', words(error))}")
     run.set_status("finished", settings.parameters.iterations)
     _say_what_next(run, settings)
-
-
-def _saved(run: RunFolder) -> str:
-    if not run.has_checkpoint():
-        return "Nothing is saved yet."
-    return f"Iteration {run.last_iteration()} is saved."
-
-
-def _note(run: RunFolder, state: Literal["interrupted", "failed"], message: str = "") -> None:
-    """Writes the status; storage that cannot take it must not hide the error itself."""
-    from trca.tune_configs.files import ConfigError
-
-    with suppress(OSError, ConfigError):
-        run.set_status(state, run.last_iteration(), message)
 
 
 def _say_what_next(run: RunFolder, settings: RunSettings) -> None:
@@ -277,7 +256,6 @@ def _show_plan(preflight: Preflight) -> None:
 
     from trca.cli.preflight.plan import plan
 
-    preflight.check()
     console.print(plan(preflight), soft_wrap=False)
     for note in [*preflight.notes(), *preflight.lacks()]:
         console.print(f"[yellow]note:[/] {escape(note)}")

@@ -1,10 +1,11 @@
-"""Environments of a run's settings, each made once."""
+"""Environments of a run's settings, each made once, and the panels of their splits."""
 
 from __future__ import annotations
 
 import inspect
 import json
 from collections.abc import Mapping
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -23,11 +24,7 @@ class Environments:
         self._made: dict[str, TextEnvironment] = {}
 
     def open(self, env: str, arguments: Mapping[str, Any]) -> TextEnvironment:
-        """The environment of a name and its arguments.
-
-        Args:
-            env: The name, as `trca.envs.make` takes it.
-            arguments: Its keyword arguments.
+        """The environment of a name and its arguments, as `trca.envs.make` takes them.
 
         Raises:
             Exception: The environment's error; `FileNotFoundError` for missing official data.
@@ -83,3 +80,14 @@ def declared_step_limit(settings: RunSettings) -> int:
     argument = inspect.signature(env_class(settings.run.env)).parameters.get("max_steps")
     default = argument.default if argument else None
     return default if isinstance(default, int) else STEPS
+
+
+def panel(settings: RunSettings, split: str) -> Panel:
+    """All tasks of a split of the run's environment.
+
+    Raises:
+        ValueError: For an unknown split; the message gives the splits.
+    """
+    with closing(Environments()) as environments:
+        tasks: Panel = environments.of_split(settings, split).get_wrapper_attr("panel")
+        return tasks

@@ -1,26 +1,16 @@
-"""The plan of a run: batches, tokens, memory of each GPU, seconds and panels. Runs nothing."""
+"""The plan of a run: batches, tokens, memory of each process and GPU, and panels. Runs nothing."""
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import re
 from dataclasses import dataclass
-from itertools import count
+from itertools import count, groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from trca.cli.preflight.duration import GPU, Work
-from trca.cli.preflight.size import (
-    Shape,
-    engine,
-    learner,
-    machine,
-    policy_count,
-    row_cache_bytes,
-)
-from trca.runs.refusals import quoted
+from trca.cli.preflight.size import Shape, engine, learner, machine, row_cache_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,6 +19,8 @@ if TYPE_CHECKING:
 
     from trca.cli.preflight.preflight import Preflight
     from trca.tune_configs.settings import RunSettings
+
+    _Rows = list[tuple[str, str, str]]
 
 _COMMON_GB: Final = 80.0
 _CGROUP: Final = Path("/sys/fs/cgroup/memory.max")
@@ -71,16 +63,10 @@ class GPUs:
 
 
 def place(settings: RunSettings, gpus: int) -> list[list[str]] | None:
-    """Which processes meet on each GPU: runners start first, and Ray fills the fullest GPU.
+    """The processes on each GPU, ``engine`` or ``learner``; `None` if the GPUs are too few.
 
-    Ray does not place the driver, which computes on the first GPUs.
-
-    Args:
-        settings: Settings.
-        gpus: Number of GPUs.
-
-    Returns:
-        ``engine`` and ``learner`` by GPU; `None` if the GPUs are too few.
+    Env runners start first, and Ray fills the fullest GPU. Ray does not place the driver, which
+    computes on the first GPUs.
     """
     run = settings.run
     free = [1.0] * gpus
@@ -113,132 +99,44 @@ def problems(settings: RunSettings, shape: Shape, gpus: GPUs) -> list[str]:
     memory = engine(settings, shape, gpus.gigabytes * 1e9)
     if memory.rollouts_at_once(row_cache_bytes(settings, shape)) < 1:
         wrong.append("an engine has no room for the keys and values of one rollout")
-    for k, names in enumerate(placed):
-        need = _together(settings, shape, gpus, names)
-        if need > gpus.gigabytes * 1e9:
-            wrong.append(f"GPU {k} needs at least {_bytes(need)} and has {gpus.gigabytes:g} GB")
+    for names in placed:
+        if (need := _together(settings, shape, gpus, names)) > gpus.gigabytes * 1e9:
+            wrong.append(f"a GPU needs at least {_bytes(need)} and has {gpus.gigabytes:g} GB")
         if names.count("learner") > 1:
             wrong.append(
-                f"GPU {k} has {names.count('learner')} learners, and NCCL allows one: give"
+                f"a GPU has {names.count('learner')} learners, and NCCL allows one: give"
                 " num_gpus_per_env_runner more than a half where they share GPUs"
             )
-    return wrong
+    return list(dict.fromkeys(wrong))
 
 
-def mends(settings: RunSettings, shape: Shape, gpus: GPUs) -> list[str]:
-    """Changes of settings with which the run fits: single changes, else several together."""
-    more, fewer = [], dict[str, Any]()
-    if place(settings, gpus.count) is None:
-        more = [f"more GPUs: --gpus {GPUs.asked(settings).count}x{gpus.gigabytes:g}"]
-        fewer = _fewer_processes(settings, gpus)
-        if not fewer:
-            return more
-    there = _with(settings, fewer)
-    if fewer and not problems(there, shape, gpus):
-        return [_assignments(fewer), *more]
-    alone, together = [], fewer
-    for change in _changes(there, gpus):
-        if not problems(_with(there, change), shape, gpus):
-            alone.append(_assignments(fewer | change))
-    if alone:
-        return alone + more
-    for change in _changes(there, gpus):
-        together = together | change
-        if not problems(_with(settings, together), shape, gpus):
-            return [_assignments(together), *more]
-    return more or [f"more or larger GPUs, beside {_assignments(together)}"]
-
-
-def _fewer_processes(settings: RunSettings, gpus: GPUs) -> dict[str, Any]:
-    """The most env runners and learners that have a place on the GPUs; empty without a place."""
-    run = settings.run
-    for most in range(gpus.count, 0, -1):
-        change = {
-            "num_env_runners": min(run.num_env_runners, most),
-            "num_learners": min(run.num_learners, most),
-        }
-        if place(_with(settings, change), gpus.count) is not None:
-            return change
-    return {}
-
-
-def _changes(settings: RunSettings, gpus: GPUs) -> Iterator[dict[str, Any]]:
-    """Changes of settings that save memory and that the engine takes, the cheapest first."""
+def smaller(settings: RunSettings, gpus: GPUs) -> list[str]:
+    """Settings that need less memory than those of the run, for ``--set``."""
     from trca.policies.engines import engine_class
 
-    parameters = settings.parameters
+    parameters, kind = settings.parameters, engine_class(settings.parameters.engine)
+    placed = place(settings, gpus.count)
+    if placed is None:
+        return ["num_env_runners", "num_learners", "num_gpus_per_env_runner, num_gpus_per_learner"]
     longest = parameters.max_prompt_tokens + parameters.max_new_tokens
-    shared = any({"engine", "learner"} <= set(each) for each in place(settings, gpus.count) or [])
-    if shared and engine_class(parameters.engine).frees_memory and not _sleeps(settings):
-        yield {"engine_config": {**parameters.engine_config, "sleep": True}}
-    if parameters.sharding == "fsdp" and not parameters.sync_each_pass:
-        yield {"sync_each_pass": True}
-    if not parameters.gradient_checkpointing:
-        yield {"gradient_checkpointing": True}
-    budget = parameters.micro_batch_tokens // 2
-    while budget >= longest:
-        yield {"micro_batch_tokens": budget}
-        budget //= 2
-    shareable = policy_count(settings) == 1 and not getattr(parameters, "critic", "")
-    if parameters.sharding == "none" and shareable and gpus.count > 1:
-        share = settings.run.num_gpus_per_learner or 1
-        learners = max(gpus.count if share <= 1 else 2, settings.run.num_learners)
-        yield {"sharding": "fsdp", "num_learners": learners, "sync_each_pass": True}
-    if not parameters.lora_rank and engine_class(parameters.engine).takes_adapters:
-        for precision in ({}, {"dtype": "bfloat16"}):
-            change: dict[str, Any] = {"lora_rank": 16, **precision}
-            if not _refused(settings, change):
-                yield change
-                break
-    if split_option := engine_class(parameters.engine).split_option:
-        for split in (2, 4, 8):
-            if split <= gpus.count:
-                yield {
-                    "engine_config": {**parameters.engine_config, split_option: split},
-                    "num_gpus_per_env_runner": split,
-                }
-
-
-def _refused(settings: RunSettings, change: dict[str, Any]) -> bool:
-    """Whether the engine refuses the run with changed settings."""
-    from trca.cli.preflight.preflight import model_folder
-    from trca.policies.engines import engine_class
-    from trca.policies.engines.engine import EngineSpec
-
-    parameters = _with(settings, change).parameters
-    spec = EngineSpec(
-        model_folder(settings) or parameters.model,
-        parameters.dtype,
-        "cuda" if settings.run.num_gpus_per_env_runner else "cpu",
-        parameters.max_prompt_tokens + parameters.max_new_tokens,
-        parameters.lora_rank,
-        parameters.lora_alpha,
-        parameters.engine_config,
-    )
-    try:
-        engine_class(parameters.engine).check(spec)
-    except ValueError:
-        return True
-    except OSError:  # a model elsewhere
-        return False
-    return False
-
-
-def _with(settings: RunSettings, change: dict[str, Any]) -> RunSettings:
-    of_run = {k: v for k, v in change.items() if k in type(settings.run).model_fields}
-    rest = {k: v for k, v in change.items() if k not in of_run}
-    return type(settings)(
-        settings.run.model_copy(update=of_run), settings.parameters.model_copy(update=rest)
-    )
-
-
-def _assignments(change: dict[str, Any]) -> str:
-    """The changes as values of ``--set``, quoted for a shell; each value is YAML on one line."""
-    values = {k: v if isinstance(v, str) else json.dumps(v) for k, v in change.items()}
-    return " ".join(quoted(f"{key}={value}") for key, value in values.items())
+    names = {
+        "engine_config.sleep=true": kind.frees_memory
+        and not _sleeps(settings)
+        and any({"engine", "learner"} <= set(each) for each in placed),
+        "gradient_checkpointing=true": not parameters.gradient_checkpointing,
+        "sync_each_pass=true": parameters.sharding == "fsdp" and not parameters.sync_each_pass,
+        "sharding=fsdp and more num_learners": parameters.sharding == "none" and gpus.count > 1,
+        f"micro_batch_tokens, from {longest}": parameters.micro_batch_tokens > longest,
+        "lora_rank=16": kind.takes_adapters and not parameters.lora_rank,
+        "dtype=bfloat16": parameters.dtype == "float32",
+        f"engine_config.{kind.split_option}": bool(kind.split_option) and gpus.count > 1,
+        "max_prompt_tokens, max_new_tokens": True,
+    }
+    return [name for name, applies in names.items() if applies]
 
 
 def _together(settings: RunSettings, shape: Shape, gpus: GPUs, names: list[str]) -> float:
+    """Bytes of the processes on one GPU."""
     memory, needs = engine(settings, shape, gpus.gigabytes * 1e9), learner(settings, shape)
     engines = names.count("engine") * (memory.weights + memory.cache)
     held = names.count("learner") * sum(needs.held.values())
@@ -251,9 +149,8 @@ def _together(settings: RunSettings, shape: Shape, gpus: GPUs, names: list[str])
 def _sleeps(settings: RunSettings) -> bool:
     from trca.policies.engines import engine_class
 
-    parameters = settings.parameters
-    frees = engine_class(parameters.engine).frees_memory
-    return frees and bool(parameters.engine_config.get("sleep"))
+    frees = engine_class(settings.parameters.engine).frees_memory
+    return frees and bool(settings.parameters.engine_config.get("sleep"))
 
 
 def plan(preflight: Preflight, gpus: GPUs | None = None) -> Table:
@@ -266,100 +163,107 @@ def plan(preflight: Preflight, gpus: GPUs | None = None) -> Table:
     from rich import box
     from rich.table import Table
 
-    settings, parameters = preflight.settings, preflight.settings.parameters
-    rollouts = settings.trajectories_per_iteration
-    step_limit = preflight.environments.step_limit(settings)
-    steps = rollouts * step_limit
     table = Table(box=box.SIMPLE_HEAD, show_header=False)
     table.add_column(style="bold", overflow="fold")
     table.add_column(justify="right", no_wrap=True)
     table.add_column(style="dim", overflow="fold")
-    groups = f"an iteration: {parameters.tasks_per_iteration} groups of {parameters.group_size}"
-    groups += f", up to {parameters.refill_groups} more" if parameters.refill_groups else ""
-    updates = -(-steps // parameters.minibatch_size) * parameters.num_epochs
-    table.add_row("rollouts", f"{rollouts:,}", groups)
-    table.add_row(
-        "rollouts in all",
-        f"{rollouts * parameters.iterations:,}",
-        f"{parameters.iterations} iterations",
-    )
-    for name, most, about in (
-        ("steps", steps, f"an iteration; an episode has at most {step_limit}"),
-        ("updates", updates, f"an iteration, of {parameters.minibatch_size} steps"),
-        ("tokens read", steps * parameters.max_prompt_tokens, "an iteration"),
-        ("tokens written", steps * parameters.max_new_tokens, "an iteration"),
-    ):
-        table.add_row(name, f"at most {most:,}", about)
-    table.add_section()
-    _add_model(table, preflight, gpus or GPUs.asked(settings))
-    table.add_section()
-    try:
-        for name, panel in preflight.panels().items():
-            tasks = f"{panel.split}, {len(panel.task_ids):,} tasks"
-            table.add_row(f"panel, {name}", panel.hash, tasks)
-    except FileNotFoundError:
-        table.add_row("panels", "-", "data missing")
+    gpus = gpus or GPUs.asked(preflight.settings)
+    for rows in (_batches(preflight), *_memory(preflight, gpus), _panels(preflight)):
+        for row in rows:
+            table.add_row(*row)
+        table.add_section()
     return table
 
 
-def _add_model(table: Table, preflight: Preflight, gpus: GPUs) -> None:
+def _batches(preflight: Preflight) -> _Rows:
+    settings, parameters = preflight.settings, preflight.settings.parameters
+    rollouts = settings.trajectories_per_iteration
+    step_limit = preflight.environments.step_limit(settings)
+    steps = rollouts * step_limit
+    updates = -(-steps // parameters.minibatch_size) * parameters.num_epochs
+    refill = f", up to {parameters.refill_groups} more" if parameters.refill_groups else ""
+    groups = f"an iteration: {parameters.tasks_per_iteration} groups of {parameters.group_size}"
+    whole = f"{rollouts * parameters.iterations:,}", f"{parameters.iterations} iterations"
+    return [
+        ("rollouts", f"{rollouts:,}", groups + refill),
+        ("rollouts in all", *whole),
+        ("steps", f"at most {steps:,}", f"an iteration; an episode has at most {step_limit}"),
+        ("updates", f"at most {updates:,}", f"an iteration, of {parameters.minibatch_size} steps"),
+        ("tokens read", f"at most {steps * parameters.max_prompt_tokens:,}", "an iteration"),
+        ("tokens written", f"at most {steps * parameters.max_new_tokens:,}", "an iteration"),
+    ]
+
+
+def _panels(preflight: Preflight) -> _Rows:
+    try:
+        panels = preflight.environments.panels(preflight.settings)
+    except FileNotFoundError:
+        return [("panels", "-", "data missing")]
+    return [
+        (f"panel, {name}", panel.hash, f"{panel.split}, {len(panel.task_ids):,} tasks")
+        for name, panel in panels.items()
+    ]
+
+
+def _memory(preflight: Preflight, gpus: GPUs) -> Iterator[_Rows]:
+    """The model, and the memory of a learner, an engine, the machine and the GPUs."""
     from trca.policies.model_names import TINY
 
     settings, parameters = preflight.settings, preflight.settings.parameters
     try:
         shape = Shape.of(settings)
     except OSError:
-        table.add_row("model", "-", f"{parameters.model} is not on this machine: not counted")
+        yield [("model", "-", f"{parameters.model} is not on this machine: not counted")]
         return
     at_most = "at most " if parameters.model == TINY and not preflight.model_folder else ""
     about = f"parameters, {shape.dtype}: {parameters.model}"
-    table.add_row("model", f"{at_most}{shape.parameters:,}", about)
-    if parameters.lora_rank:
-        about = f"LoRA of rank {parameters.lora_rank}"
-        table.add_row("trained", f"{shape.trained(parameters.lora_rank):,}", about)
-    table.add_section()
+    rows = [("model", f"{at_most}{shape.parameters:,}", about)]
+    if rank := parameters.lora_rank:
+        rows += [("trained", f"{shape.trained(rank):,}", f"LoRA of rank {rank}")]
+    yield rows
     needs = learner(settings, shape)
-    table.add_row(_each("learner", settings.run.num_learners), _bytes(needs.total), "at least")
-    for parts, about in ((needs.held, ""), (needs.computing, "during a pass")):
-        for part, size in parts.items():
-            table.add_row(f"  {part}", _bytes(size), about)
-    table.add_section()
+    yield [
+        (_each("learner", settings.run.num_learners), _bytes(needs.total), "at least"),
+        *((f"  {part}", _bytes(size), "") for part, size in needs.held.items()),
+        *((f"  {part}", _bytes(size), "during a pass") for part, size in needs.computing.items()),
+    ]
     memory = engine(settings, shape, gpus.gigabytes * 1e9)
-    total = memory.weights + memory.cache
-    table.add_row(_each("engine", settings.run.num_env_runners), _bytes(total), "at least")
-    table.add_row("  weights", _bytes(memory.weights), "")
-    table.add_row("  KV cache", _bytes(memory.cache), "")
-    fitting = memory.rollouts_at_once(row_cache_bytes(settings, shape))
-    table.add_row("  rollouts at once", f"{fitting:,}", f"of {memory.rows:,}, at their longest")
-    table.add_section()
-    _add_machine(table, settings, shape)
-    if gpus.count:
-        table.add_section()
-        _add_gpus(table, settings, shape, gpus)
-        if any(placed := place(settings, gpus.count) or []):
-            limit = preflight.environments.step_limit(settings)
-            work = Work.of(settings, shape, gpus.gigabytes * 1e9, placed, limit)
-            table.add_section()
-            for name, seconds, about in work.rows():
-                table.add_row(name, f"{seconds:,.0f} s", about)
-            table.add_row("  assumed", "", GPU.words(settings))
-
-
-def _each(name: str, count: int) -> str:
-    return f"each of {count} {name}s" if count > 1 else f"the {name}"
-
-
-def _add_machine(table: Table, settings: RunSettings, shape: Shape) -> None:
-    """The memory besides GPUs: each part, the sum, and the memory of this machine."""
+    at_once = memory.rollouts_at_once(row_cache_bytes(settings, shape))
+    total = _bytes(memory.weights + memory.cache)
+    yield [
+        (_each("engine", settings.run.num_env_runners), total, "at least"),
+        ("  weights", _bytes(memory.weights), ""),
+        ("  KV cache", _bytes(memory.cache), ""),
+        ("  rollouts at once", f"{at_once:,}", f"of {memory.rows:,}, at their longest"),
+    ]
     parts = machine(settings, shape)
-    total = sum(parts.values())
-    table.add_row("machine", _bytes(total), "at least, all processes, besides GPUs")
-    for part, size in parts.items():
-        table.add_row(f"  {part}", _bytes(size), "")
+    need = sum(parts.values())
+    rows = [("machine", _bytes(need), "at least, all processes, besides GPUs")]
+    rows += [(f"  {part}", _bytes(size), "") for part, size in parts.items()]
     if not os.environ.get("RAY_ADDRESS"):
-        present = memory_here()
-        enough = "[green]enough[/]" if total <= present else "[red]too little[/]"
-        table.add_row("  this machine has", _bytes(present), enough)
+        enough = "[green]enough[/]" if need <= memory_here() else "[red]too little[/]"
+        rows += [("  this machine has", _bytes(memory_here()), enough)]
+    yield rows
+    if gpus.count:
+        yield _gpus(settings, shape, gpus)
+
+
+def _gpus(settings: RunSettings, shape: Shape, gpus: GPUs) -> _Rows:
+    """The memory of each GPU, one row for neighbours with the same processes, and the verdict."""
+    rows, first = [], 0
+    for names, equal in groupby(place(settings, gpus.count) or []):
+        last = first + len(list(equal)) - 1
+        which = f"GPU {first}" if first == last else f"GPUs {first} to {last}, each"
+        used = " and ".join(f"{names.count(n)} {n}" for n in dict.fromkeys(names)) or "unused"
+        need = _bytes(_together(settings, shape, gpus, names))
+        rows.append((which, need, f"at least, of {gpus.gigabytes:g} GB: {used}"))
+        first = last + 1
+    wrong = problems(settings, shape, gpus)
+    if not wrong:
+        about = "logits, the layer that computes and CUDA come on top"
+        return [*rows, ("memory", "[green]fits[/]", about)]
+    rows += [("memory", "[red]does not fit[/]", each) for each in wrong]
+    return [*rows, ("  smaller with", "", "; ".join(smaller(settings, gpus)))]
 
 
 def memory_here() -> float:
@@ -374,32 +278,8 @@ def memory_here() -> float:
     return min(total, float(limit)) if limit.isdigit() else total
 
 
-def _add_gpus(table: Table, settings: RunSettings, shape: Shape, gpus: GPUs) -> None:
-    placed = place(settings, gpus.count)
-    for first, last, names in _runs(placed or []):
-        which = f"GPU {first}" if first == last else f"GPUs {first} to {last}, each"
-        used = " and ".join(f"{names.count(n)} {n}" for n in dict.fromkeys(names)) or "unused"
-        need = _bytes(_together(settings, shape, gpus, names))
-        table.add_row(which, need, f"at least, of {gpus.gigabytes:g} GB: {used}")
-    wrong = problems(settings, shape, gpus)
-    if not wrong:
-        table.add_row(
-            "memory", "[green]fits[/]", "logits, the layer that computes and CUDA come on top"
-        )
-    else:
-        for each in dict.fromkeys(re.sub(r"^GPU \d+ ", "a GPU ", w) for w in wrong):
-            table.add_row("memory", "[red]does not fit[/]", each)
-        for each in mends(settings, shape, gpus):
-            table.add_row("  mend", "", each)
-
-
-def _runs(placed: list[list[str]]) -> Iterator[tuple[int, int, list[str]]]:
-    """Neighbouring GPUs with the same processes on them."""
-    first = 0
-    for k, names in enumerate(placed):
-        if k + 1 == len(placed) or placed[k + 1] != names:
-            yield first, k, names
-            first = k + 1
+def _each(name: str, count: int) -> str:
+    return f"each of {count} {name}s" if count > 1 else f"the {name}"
 
 
 def _bytes(size: float) -> str:

@@ -17,20 +17,25 @@ import os
 import sys
 import warnings
 from collections.abc import Mapping
+from contextlib import ExitStack, closing
 from functools import cached_property
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 
 from trca.cli.preflight.environments import Environments
+from trca.common.extras import missing_extra
 from trca.common.files import find
-from trca.policies.model_names import SHRUNK, TINY, local_model, missing_folder, missing_model
+from trca.policies.model_names import (
+    SHRUNK,
+    TINY,
+    local_model,
+    missing_folder,
+    missing_model,
+    missing_on_hub,
+)
 from trca.runs.trackers import missing_trackers
 from trca.tune_configs.files import ConfigError
 from trca.tune_configs.settings import RunSettings
-
-if TYPE_CHECKING:
-    from trca.envs.panel import Panel
 
 _FEWEST_NEW_TOKENS: Final = 64
 """Tokens of a response in sentences, at least."""
@@ -52,12 +57,10 @@ class Preflight:
         environments: The environments of the run.
     """
 
-    def __init__(
-        self, settings: RunSettings, here: bool = True, environments: Environments | None = None
-    ) -> None:
+    def __init__(self, settings: RunSettings, here: bool = True) -> None:
         self.settings = settings
         self.here = here
-        self.environments = environments or Environments()
+        self.environments = Environments()
 
     @classmethod
     def of(cls, settings: Mapping[str, Any], source: str = "config", here: bool = True) -> Self:
@@ -71,26 +74,18 @@ class Preflight:
         Raises:
             ConfigError: Names each wrong setting, its value and the allowed values.
         """
-        environments = Environments()
-        try:
-            resolved = RunSettings.resolve(
-                settings, source, need_data=here, open_env=environments.open
-            )
-        except BaseException:
-            environments.close()
-            raise
-        return cls(resolved, here, environments)
+        with ExitStack() as stack:
+            environments = stack.enter_context(closing(Environments()))
+            made = cls(RunSettings.resolve(settings, source, here, environments.open), here)
+            stack.pop_all()  # the environments stay open
+        made.environments = environments
+        return made
 
     def __enter__(self) -> Self:
         """Returns the preflight."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Closes the environments."""
         self.environments.close()
 
@@ -112,47 +107,60 @@ class Preflight:
         quick = [
             parameters.too_small_group(),
             missing_folder(parameters.model),
+            self._credit[1],
             *(self._missing_parts() if self.here else ()),
+            self._missing_engine if self.here and parameters.engine == "vllm" else "",
         ]
+        if self.here and not any(quick):
+            quick.append(missing_on_hub(parameters.model))
         if quick := list(filter(None, quick)):
             return quick
+        from trca.policies.shipped import damage
+
         slow = [
             self._missing_engine if self.here else "",
             self._missing_model,
-            self._damage(),
-            *self._config_problems(),
+            damage(self.model_folder) if self.here else "",
+            self._validation[0] or self._prompt_problem(),
         ]
         return list(filter(None, slow))
 
-    def _config_problems(self) -> list[str]:
-        """The problem that RLlib's config names, or else the problem of the first prompt."""
-        invalid, _ = self._validation
-        return [invalid] if invalid else [self._prompt_problem()]
-
     def notes(self) -> list[str]:
         """What works and is probably a mistake; for a run without problems."""
-        from trca.algorithms.credit import bind_credit
-
         notes = []
         parameters = self.settings.parameters
-        if gold := bind_credit(parameters.credit, parameters.model_dump()).gold:
+        if gold := self._credit[0]:
             notes.append(f"training reads {' and '.join(gold)}: the hidden truth of its tasks")
         if slow := self._slow_dtype():
             notes.append(slow)
-        if parameters.model == TINY:
-            _, warned = self._validation
-            return [*notes, *warned]
         model = parameters.model
+        if model == TINY:
+            return [*notes, *self._validation[1]]
         folder = model.startswith(SHRUNK) or Path(model).expanduser().is_dir()
-        taught = folder or parameters.credit == "imitation"
-        return notes if taught else [*notes, *self._for_the_tiny_policy()]
+        small = {
+            "template: compact, which does not explain how to answer": (
+                parameters.template == "compact"
+            ),
+            f"max_new_tokens: {parameters.max_new_tokens}": (
+                parameters.max_new_tokens < _FEWEST_NEW_TOKENS
+            ),
+        }
+        if any(small.values()) and not (folder or parameters.credit == "imitation"):
+            notes.append(
+                f"these settings are for the tiny policy, not for {model}:"
+                f" {'; '.join(name for name in small if small[name])}. Start from a preset in"
+                " paper/"
+            )
+        return notes
 
     def lacks(self) -> list[str]:
         """What this machine lacks for the run. Does not ask the Hugging Face hub."""
         model = self.settings.parameters.model
         lacks = list(filter(None, [*self._missing_parts(), self._missing_engine]))
-        if data := self.missing_data():
-            lacks.append(f"data missing: {data}")
+        try:
+            self.environments.of_split(self.settings, self.settings.train_split)
+        except FileNotFoundError as error:
+            lacks.append(f"data missing: {error}")
         if not self.model_folder:
             if model == TINY:
                 lacks.append("the tiny policy is not built yet; the first run builds and keeps it")
@@ -160,18 +168,6 @@ class Preflight:
                 elsewhere = f"the model {model} is not on this machine; the run downloads it"
                 lacks.append(lack if find(model).exists() else elsewhere)
         return lacks
-
-    def missing_data(self) -> str:
-        """The official data that this machine lacks; blank if the run has all data."""
-        try:
-            self.environments.of_split(self.settings, self.settings.train_split)
-        except FileNotFoundError as error:
-            return str(error)
-        return ""
-
-    def panels(self) -> dict[str, Panel]:
-        """See `Environments.panels`."""
-        return self.environments.panels(self.settings)
 
     @cached_property
     def model_folder(self) -> str:
@@ -184,19 +180,27 @@ class Preflight:
         return [each for each in (*trackers, _missing_gpus(self.settings)) if each]
 
     @cached_property
+    def _credit(self) -> tuple[tuple[str, ...], str]:
+        """The gold that the credit rule reads, and the problem of the rule."""
+        from trca.algorithms.credit import bind_credit
+
+        parameters = self.settings.parameters
+        try:
+            return tuple(bind_credit(parameters.credit, parameters.model_dump()).gold), ""
+        except ValueError as error:
+            return (), str(error)
+
+    @cached_property
     def _missing_engine(self) -> str:
         from trca.policies.engines import engine_class
 
+        if self.settings.parameters.engine == "vllm":  # without an import of PyTorch
+            return missing_extra("vllm", "engine 'vllm'", "vllm")
         return engine_class(self.settings.parameters.engine).missing()
 
     @cached_property
     def _missing_model(self) -> str:
         return missing_model(self.settings.parameters.model) if self.here else ""
-
-    def _damage(self) -> str:
-        from trca.policies.shipped import damage
-
-        return damage(self.model_folder) if self.here else ""
 
     @cached_property
     def _validation(self) -> tuple[str, list[str]]:
@@ -220,7 +224,7 @@ class Preflight:
         return "", [str(each.message) for each in caught if each.category is UserWarning]
 
     def _prompt_problem(self) -> str:
-        """Why the first prompt does not fit, even shortened; blank if it fits.
+        """Why the first prompt does not fit, even shortened; empty if it fits.
 
         Without the tokenizer of the model, each word counts as one token, which is too few.
         """
@@ -232,7 +236,7 @@ class Preflight:
         try:
             env = self.environments.of_split(self.settings, self.settings.train_split)
         except FileNotFoundError:
-            return ""  # `missing_data` names the data
+            return ""  # `lacks` names the data
         limit = parameters.max_prompt_tokens
         try:
             task = env.get_wrapper_attr("task_ids")[0]
@@ -272,7 +276,7 @@ class Preflight:
         return load_tokenizer(self.model_folder) if self.model_folder else _Words()
 
     def _slow_dtype(self) -> str:
-        """A note on bfloat16 on a processor without its instructions; blank if not needed."""
+        """A note on bfloat16 on a processor without its instructions; empty if not needed."""
         run, parameters = self.settings.run, self.settings.parameters
         elsewhere = not self.here or "RAY_ADDRESS" in os.environ or run.resources()[1] > 0
         if elsewhere or not self.model_folder:
@@ -289,21 +293,6 @@ class Preflight:
             " bfloat16 than in float32: set dtype: float32"
         )
 
-    def _for_the_tiny_policy(self) -> list[str]:
-        """A note on settings that fit only the tiny policy, for a model of another size."""
-        parameters = self.settings.parameters
-        small = []
-        if parameters.template == "compact":
-            small.append("template: compact, which does not explain how to answer")
-        if parameters.max_new_tokens < _FEWEST_NEW_TOKENS:
-            small.append(f"max_new_tokens: {parameters.max_new_tokens}")
-        if not small:
-            return []
-        return [
-            f"these settings are for the tiny policy, not for {parameters.model}:"
-            f" {'; '.join(small)}. Start from a preset in paper/"
-        ]
-
 
 class _Words:
     """Counts each word as one token."""
@@ -317,7 +306,7 @@ class _Words:
 
 
 def model_folder(settings: RunSettings) -> str:
-    """Folder of the run's model if the model is on this machine, else blank."""
+    """Folder of the run's model if the model is on this machine, else empty."""
     run, parameters = settings.run, settings.parameters
     return local_model(parameters.model, run.env, run.env_config, parameters.response_format)
 

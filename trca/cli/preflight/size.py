@@ -6,13 +6,12 @@
     learner(settings, shape).total      # bytes of each learner, at least
     engine(settings, shape).weights     # bytes of each env runner's engine
 
-A trained parameter takes 16 bytes: weight, gradient and AdamW's two moments in float32. Muon has
-one moment for a matrix of a layer; the state of an optimizer of a user's own is not counted. A
-frozen parameter takes 2 or 4 bytes. Each policy of a team holds its own parameters; a frozen model
-below adapters is held once, except by vLLM. One policy computes at a time. The bytes of activations
-were counted once: the tensors that are alive after the forward pass of two and of four layers of
-Qwen2.5-1.5B, within 3% of these formulas. Not counted: logits, the work of the layer that computes,
-CUDA's contexts and fragments.
+A trained parameter takes 16 bytes: weight, gradient and AdamW's two moments in float32; the state
+of another optimizer is not counted. A frozen parameter takes 2 or 4 bytes. Each policy of a team
+holds its own parameters; a frozen model below adapters is held once, except by vLLM. One policy
+computes at a time. The bytes of activations were counted once: the tensors that are alive after the
+forward pass of two and of four layers of Qwen2.5-1.5B, within 3% of these formulas. Not counted:
+logits, the work of the layer that computes, CUDA's contexts and fragments.
 """
 
 from __future__ import annotations
@@ -26,6 +25,8 @@ from trca.policies.engines.memory import EngineLoad, EngineMemory
 if TYPE_CHECKING:
     from trca.tune_configs.settings import RunSettings
 
+_FEED_FORWARD: Final = ("intermediate_size", "ffn_dim", "ffn_hidden_size", "n_inner")
+"""Names of the width of the feed-forward part in configs of architectures."""
 _PROCESS_BYTES: Final = 0.4e9
 """Bytes of a process with PyTorch and RLlib (see docs/scaling.md)."""
 
@@ -39,7 +40,6 @@ class Shape:
         head: Weights of a head that is not tied to the embedding.
         adapted: Inputs and outputs of all linear layers but the head, added up: the parameters of
             a LoRA adapter of rank 1.
-        matrices: Weights of all linear layers but the head.
         layers: Number of layers.
         hidden: Width of the residual stream.
         feed_forward: Width of the feed-forward part.
@@ -50,7 +50,6 @@ class Shape:
     parameters: int
     head: int
     adapted: int
-    matrices: int
     layers: int
     hidden: int
     feed_forward: int
@@ -76,6 +75,7 @@ class Shape:
             network = AutoModelForCausalLM.from_config(config)
         heads = config.num_attention_heads
         width = getattr(config, "head_dim", None) or config.hidden_size // heads
+        widths = (getattr(config, name, None) for name in _FEED_FORWARD)
         modules = list(network.modules())
         parameters = sum(p.numel() for p in network.parameters())
         head = network.get_output_embeddings()
@@ -84,10 +84,9 @@ class Shape:
             parameters=parameters,
             head=parameters - sum(p.numel() for p in network.base_model.parameters()),
             adapted=sum(sum(m.weight.shape) for m in linear),
-            matrices=sum(m.weight.numel() for m in linear),
             layers=config.num_hidden_layers,
             hidden=config.hidden_size,
-            feed_forward=_feed_forward(config),
+            feed_forward=next(filter(None, widths), 4 * config.hidden_size),
             key_values=(getattr(config, "num_key_value_heads", None) or heads) * width,
             dtype=resolve_dtype(config, settings.parameters.dtype),
         )
@@ -100,22 +99,6 @@ class Shape:
     def trained(self, lora_rank: int) -> int:
         """Number of parameters that are trained."""
         return lora_rank * self.adapted or self.parameters
-
-    def state_bytes(self, optimizer: str, parameters: int, lora_rank: int) -> float:
-        """Bytes of the state that an optimizer keeps, at least.
-
-        Args:
-            optimizer: The setting ``optimizer``.
-            parameters: Number of trained parameters, of a network (or adapter) with its heads, or
-                of heads alone.
-            lora_rank: Rank of the adapter; 0 for whole weights.
-        """
-        if optimizer == "adamw":
-            return 8.0 * parameters
-        if optimizer == "muon":
-            matrices = lora_rank * self.adapted or self.matrices
-            return 8.0 * parameters - 4.0 * (matrices if parameters >= matrices else 0)
-        return 0.0
 
     def layer_bytes(self) -> float:
         """Bytes of activations of a token in one layer.
@@ -147,30 +130,31 @@ class Needs:
 
 def learner(settings: RunSettings, shape: Shape) -> Needs:
     """Memory of each learner, on its device."""
-    parameters, shares = settings.parameters, _shares(settings)
+    from trca.algorithms.learner.rows import padded
+
+    parameters, learners = settings.parameters, max(1, settings.run.num_learners)
+    shares = learners if parameters.sharding == "fsdp" else 1
     lora, size = parameters.lora_rank, shape.size
     trained, policies = shape.trained(lora), policy_count(settings)
 
-    def state(count: int) -> float:
-        return shape.state_bytes(parameters.optimizer, count, lora)
-
-    held = {
-        "weights, trained": policies * trained * 4 / shares,
-        "gradients": policies * trained * 4 / shares,
-        "optimizer state": policies * state(trained) / shares,
-    }
+    moments = 8 if parameters.optimizer == "adamw" else 0
+    weights = policies * trained * 4 / shares
+    held = {"weights, trained": weights, "gradients": weights}
+    held["optimizer state"] = policies * trained * moments / shares
     if lora:
         held["weights, frozen"] = shape.parameters * size / shares
     elif parameters.kl_coeff > 0 or parameters.kl_coeff_format > 0:
         held["reference, frozen"] = policies * shape.parameters * size / shares
     if critic := _critic_parameters(settings, shape):
-        held["critic, with gradients and optimizer state"] = policies * (critic * 8 + state(critic))
+        held["critic, with gradients and optimizer state"] = policies * critic * (8 + moments)
     computing: dict[str, float] = {}
     if shares > 1 and not parameters.sync_each_pass:
         computing["gradients, whole"] = trained * 4
     elif shares == 1 and shape.dtype == "bfloat16" and not lora:
         computing["bfloat16 copy of the weights"] = shape.parameters * size
-    tokens = _micro_batch_tokens(settings)
+    longest = padded(parameters.max_prompt_tokens + parameters.max_new_tokens)
+    rows = min(-(-parameters.minibatch_size // learners), parameters.micro_batch_tokens // longest)
+    tokens = longest * max(1, rows)
     if parameters.gradient_checkpointing:
         stream = size if shares > 1 or lora else 4  # autocast keeps the stream in float32
         computing["inputs of all layers"] = tokens * shape.layers * shape.hidden * stream
@@ -180,13 +164,7 @@ def learner(settings: RunSettings, shape: Shape) -> Needs:
 
 
 def engine(settings: RunSettings, shape: Shape, gpu_bytes: float | None = None) -> EngineMemory:
-    """Memory of each env runner's engines, one a policy, on each of their devices.
-
-    Args:
-        settings: Settings.
-        shape: Shape of the model.
-        gpu_bytes: Size of a GPU.
-    """
+    """Memory of each env runner's engines, one a policy, on each of their devices."""
     from trca.policies.engines import engine_class
 
     run, parameters = settings.run, settings.parameters
@@ -214,8 +192,8 @@ def machine(settings: RunSettings, shape: Shape) -> dict[str, float]:
     """Memory besides GPUs, of all processes of the run together, by part.
 
     Weights travel as a copy in the engine's precision, and again through Ray's object store if env
-    runners are processes. Learners keep a copy of their state in the store, and each learner on a
-    GPU first reads the model into the memory of the machine.
+    runners are processes. Each learner on a GPU first reads the model into the memory of the
+    machine.
     """
     run, parameters = settings.run, settings.parameters
     policies, size = policy_count(settings), shape.size
@@ -224,9 +202,6 @@ def machine(settings: RunSettings, shape: Shape) -> dict[str, float]:
     needs: dict[str, float] = {
         "weights on their way": trained * size * (2 if run.num_env_runners else 1)
     }
-    if run.num_learners and parameters.max_learner_restarts:
-        states = [shape.state_bytes(parameters.optimizer, n, parameters.lora_rank) for n in own]
-        needs["learners' kept state"] = policies * (sum(own) * 4 + sum(states))
     if run.num_gpus_per_learner > 0:
         base = policies * shape.parameters * (size if parameters.lora_rank else 4)
         needs["models being read"] = max(1, run.num_learners) * (base + critics * 4)
@@ -263,28 +238,6 @@ def _critic_parameters(settings: RunSettings, shape: Shape) -> int:
     network = parameters.lora_rank * shape.adapted or shape.parameters - shape.head
     values = (shape.hidden + 1) * config_class(settings.run.algorithm).value_heads
     return values + (network if kind == "own" else 0)
-
-
-def _shares(settings: RunSettings) -> int:
-    """Number of learners that share a model."""
-    return max(1, settings.run.num_learners) if settings.parameters.sharding == "fsdp" else 1
-
-
-def _micro_batch_tokens(settings: RunSettings) -> int:
-    """Padded tokens of the largest forward pass."""
-    from trca.algorithms.learner.rows import padded
-
-    parameters = settings.parameters
-    longest = padded(parameters.max_prompt_tokens + parameters.max_new_tokens)
-    rows_of_learner = -(-parameters.minibatch_size // max(1, settings.run.num_learners))
-    return longest * max(1, min(rows_of_learner, parameters.micro_batch_tokens // longest))
-
-
-def _feed_forward(config: Any) -> int:
-    """Width of the feed-forward part, under the name that an architecture has for it."""
-    names = ("intermediate_size", "ffn_dim", "ffn_hidden_size", "n_inner")
-    given = (getattr(config, name, None) for name in names)
-    return int(next(filter(None, given), 4 * config.hidden_size))
 
 
 def _architecture(settings: RunSettings) -> Any:

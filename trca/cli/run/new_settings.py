@@ -1,4 +1,4 @@
-"""The settings of a new run: a config, changed by the options that commands share."""
+"""Options that commands share, and the settings of a new run that follow from them."""
 
 from __future__ import annotations
 
@@ -32,6 +32,21 @@ SetOption = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Any setting; repeatable."),
 ]
+NameOption = Annotated[
+    str | None, typer.Option(help="Name of the new folder. [default: the config's]")
+]
+StorageOption = Annotated[
+    str, typer.Option(help="Folder that holds the runs, or a URI such as s3://bucket/runs.")
+]
+RunsOption = Annotated[
+    str, typer.Option("--storage-path", help="Folder or URI that holds the runs.")
+]
+AutoResumeOption = Annotated[
+    bool,
+    typer.Option(
+        "--auto-resume", help="Resume the folder of this name if it exists: for jobs that restart."
+    ),
+]
 
 
 def given_settings(
@@ -45,15 +60,6 @@ def given_settings(
     iterations: int | None = None,
 ) -> dict[str, Any]:
     """The settings that the options of a command give, by key; ``--set`` has precedence.
-
-    Args:
-        set_: Texts ``KEY=VALUE``.
-        algorithm: Name of an algorithm.
-        model: Name or folder of a model.
-        env: Name of an environment.
-        games: Games of ALFWorld.
-        seed: Seed of the run.
-        iterations: Number of training iterations.
 
     Raises:
         ConfigError: For a text that is not ``KEY=VALUE``.
@@ -73,11 +79,7 @@ def given_settings(
 
 
 def new_settings(config: str, given: dict[str, Any]) -> dict[str, Any]:
-    """The flat settings of a new run.
-
-    Args:
-        config: Name or path of a config.
-        given: Changes, as `given_settings` returns them.
+    """The flat settings of a new run: a config by name or path, and changes of `given_settings`.
 
     Raises:
         ConfigError: For a config that does not exist, and for a sweep.

@@ -1,7 +1,7 @@
-"""One training run: RLlib's algorithm, driven iteration by iteration into a run folder.
+"""One training run, iteration by iteration; and the start of Ray and Ctrl-C, also of sweeps.
 
-The recorder (`trca.algorithms.base.recorder`) writes the folder. This module starts Ray, shows the
-progress and stops politely.
+The recorder (`trca.algorithms.base.recorder`) writes the run folder. A run does not start as a
+trial of Ray Tune: the process of a trial imports PyTorch, Ray and RLlib once more.
 """
 
 from __future__ import annotations
@@ -16,22 +16,23 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import NamedTemporaryFile
+from threading import Event
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
 from trca.cli.preflight.preflight import too_few_gpus
-from trca.cli.show.progress import Progress
 from trca.tune_configs.files import ConfigError
 
 if TYPE_CHECKING:
-    from trca.algorithms.base.text_algorithm import TextAlgorithm
+    from trca.cli.show.progress import Progress
     from trca.runs.folder import RunFolder
-    from trca.tune_configs.run_parameters import RunParameters
     from trca.tune_configs.settings import RunSettings
 
 _PATIENCE_S: Final = 600.0
 """Seconds from the first start of Ray after which a late start ends the run."""
 _LONGEST_PAUSE_S: Final = 30.0
+_MOST_LOSSES: Final = 3
+_STOPPING: Final = Event()
 
 
 class InterruptedRunError(Exception):
@@ -41,6 +42,8 @@ class InterruptedRunError(Exception):
 def train(settings: RunSettings, run: RunFolder, progress: Progress) -> None:
     """Trains to the last iteration, from the run's last checkpoint if there is one.
 
+    A run that loses a learner continues from its last checkpoint, three times at most.
+
     Args:
         settings: The run's settings.
         run: The run's folder.
@@ -48,77 +51,121 @@ def train(settings: RunSettings, run: RunFolder, progress: Progress) -> None:
 
     Raises:
         InterruptedRunError: When the user asked to stop.
+        ConfigError: When the run asks for more GPUs than this machine has.
         OSError: When the disk is full; the last checkpoint is complete.
+        LearnersLostError: When learners were lost too often.
     """
+    from trca.algorithms.learner.group import LearnersLostError
+
+    def tell() -> None:
+        progress.stage("stopping after this iteration; Ctrl-C again stops at once")
+
+    with stopping_politely(tell) as stop:
+        for losses in range(_MOST_LOSSES + 1):
+            try:
+                _train(settings, run, progress, stop)
+                return
+            except LearnersLostError:
+                if losses == _MOST_LOSSES or stop.is_set():
+                    raise
+                progress.warn("a learner was lost: the run continues from its last checkpoint")
+
+
+def _train(settings: RunSettings, run: RunFolder, progress: Progress, stop: Event) -> None:
+    """Trains to the last iteration, or until a learner is lost."""
     last = settings.parameters.iterations
-    with (
-        stopping_politely(progress) as asked_to_stop,
-        _algorithm(settings, run, progress) as algorithm,
-    ):
+    progress.stage("starting Ray")
+    cpus, gpus = settings.run.resources()
+    with running_ray(cpus, progress.stage) as context:
+        if context is not None:
+            _check_gpus(gpus)
+            _link_logs(run.path / "logs" / "ray", context)
+        restored = " from its checkpoint" if run.has_checkpoint() else ""
+        progress.stage(f"building the algorithm{restored}")
+        # Env runners may have another working directory, and write to the log in the folder.
+        folder = run.address if run.storage else str(run.path.absolute())
+        algorithm: Any = settings.algorithm_config().reporting(run_folder=folder).build_algo()
         recorder = algorithm.recorder
-        recorder.tell = progress.stage
-        progress.earlier(recorder.rows)
-        while algorithm.iteration < last:
-            progress.stage(f"iteration {algorithm.iteration + 1}", announce=False)
-            algorithm.train()
-            if asked_to_stop():
-                recorder.save(algorithm)
-            progress.show(recorder.rows[-1])
-            if asked_to_stop() and algorithm.iteration < last:
-                raise InterruptedRunError(f"after iteration {algorithm.iteration}")
+        try:
+            recorder.tell = progress.stage
+            progress.earlier(recorder.rows)
+            while algorithm.iteration < last:
+                progress.stage(f"iteration {algorithm.iteration + 1}", announce=False)
+                algorithm.train()
+                if stop.is_set():
+                    recorder.save(algorithm)
+                progress.show(recorder.rows[-1])
+                if stop.is_set() and algorithm.iteration < last:
+                    raise InterruptedRunError(f"after iteration {algorithm.iteration}")
+        finally:
+            algorithm.stop()
+            with suppress(OSError):
+                Path(algorithm.logdir).rmdir()
+
+
+def stopping() -> Event:
+    """Set when the run or the sweep shall stop after the running iterations."""
+    return _STOPPING
 
 
 @contextmanager
-def stopping_politely(progress: Progress) -> Iterator[Callable[[], bool]]:
-    """Stops after the current iteration on the first Ctrl-C, at once on the second.
+def stopping_politely(tell: Callable[[], object] = lambda: None) -> Iterator[Event]:
+    """Stops after the running iterations on the first Ctrl-C, at once on the second.
 
     Args:
-        progress: Shows that the run is stopping.
+        tell: Shows that the run is stopping. The signal may come during a print.
 
     Yields:
-        A function that returns whether to stop.
+        The event `stopping`.
     """
-    asked = False
+    _STOPPING.clear()
 
     def ask(number: int, frame: FrameType | None) -> None:
-        nonlocal asked
-        asked = True
+        _STOPPING.set()
         signal.signal(signal.SIGINT, usual)
-        progress.stage("stopping after this iteration; Ctrl-C again stops at once")
+        tell()
 
     usual = signal.signal(signal.SIGINT, ask)
     try:
-        yield lambda: asked
+        yield _STOPPING
     finally:
         signal.signal(signal.SIGINT, usual)
 
 
 @contextmanager
-def _algorithm(
-    settings: RunSettings, run: RunFolder, progress: Progress
-) -> Iterator[TextAlgorithm]:
-    """The algorithm, restored if the run has a checkpoint; Ray is up as long as the algorithm."""
+def running_ray(cpus: float, say: Callable[[str], object]) -> Iterator[Any]:
+    """Starts Ray for the block, unless Ray runs already; see `init_ray`.
+
+    Yields:
+        Ray's context; `None` if Ray ran before.
+    """
     import ray
 
-    progress.stage("starting Ray")
-    started = not ray.is_initialized()
-    if started:
-        start_ray(run.path, settings.run, progress.stage)
-    restored = " from its checkpoint" if run.has_checkpoint() else ""
-    progress.stage(f"building the algorithm{restored}")
-    # Env runners may have another working directory, and write to the log in the folder.
-    folder = run.address if run.storage else str(run.path.absolute())
-    config = settings.algorithm_config().reporting(run_folder=folder)
-    algorithm: Any = config.build_algo()
+    if ray.is_initialized():
+        yield None
+        return
+    context = init_ray(cpus, say)
     try:
-        yield algorithm
+        yield context
     finally:
-        results = Path(algorithm.logdir)
-        algorithm.stop()
-        with suppress(OSError):
-            results.rmdir()
-        if started:
-            ray.shutdown()
+        ray.shutdown()
+
+
+def _check_gpus(gpus: float) -> None:
+    """Refuses a run with more GPUs than this machine has. A cluster may grow: Ray waits."""
+    import ray
+
+    there = ray.cluster_resources().get("GPU", 0.0)
+    if gpus > there and not os.environ.get("RAY_ADDRESS"):
+        raise ConfigError(too_few_gpus(gpus, there))
+
+
+def _link_logs(link: Path, context: Any) -> None:
+    """Links to Ray's logs."""
+    link.parent.mkdir(exist_ok=True)
+    link.unlink(missing_ok=True)
+    with suppress(OSError):
+        link.symlink_to(Path(context.address_info["session_dir"]) / "logs", True)
 
 
 def make_auth_token() -> None:
@@ -198,34 +245,3 @@ def init_ray(cpus: float, say: Callable[[str], object]) -> Any:
                 f" {_PATIENCE_S:.0f} s): trying again in {pause:.0f} s"
             )
             time.sleep(pause)
-
-
-def start_ray(folder: Path, run: RunParameters, say: Callable[[str], object]) -> None:
-    """Starts Ray on this machine, or joins the cluster that ``RAY_ADDRESS`` names.
-
-    On one machine the processes of a run may outnumber the cores. On a cluster Ray waits for
-    missing resources, since the cluster may grow.
-
-    Args:
-        folder: A run's folder; its link ``logs/ray`` leads to Ray's logs.
-        run: The resources that the run asks for.
-        say: See `init_ray`.
-
-    Raises:
-        ConfigError: When it asks for more GPUs than this machine has.
-    """
-    import ray
-
-    cpus, gpus = run.resources()
-    joining = bool(os.environ.get("RAY_ADDRESS"))
-    context = init_ray(cpus, say)
-    there = ray.cluster_resources().get("GPU", 0.0)
-    if gpus > there and not joining:
-        ray.shutdown()
-        raise ConfigError(too_few_gpus(gpus, there))
-    session = Path(context.address_info["session_dir"]) / "logs"
-    link = folder / "logs" / "ray"
-    link.parent.mkdir(exist_ok=True)
-    link.unlink(missing_ok=True)
-    with suppress(OSError):
-        link.symlink_to(session, target_is_directory=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
-from types import TracebackType
 from typing import Any, Final
 
 import numpy as np
@@ -48,31 +47,21 @@ class Progress:
             title: The run's name.
             iterations: The last iteration's number.
         """
-        self._console = console
-        self._title = title
-        self._iterations = iterations
+        self._console, self._title, self._iterations = console, title, iterations
         self._rows: list[Mapping[str, Any]] = []
-        self._stage = "starting"
-        self._since = time.monotonic()
+        self._stage, self._since = "starting", time.monotonic()
         self._headed = False
         self._warned: set[str] = set()
         self._live: Live | None = None
         if console.is_terminal:
-            self._live = Live(
-                get_renderable=self._render, console=console, refresh_per_second=2, transient=False
-            )
+            self._live = Live(get_renderable=self._render, console=console, refresh_per_second=2)
 
     def __enter__(self) -> Progress:
         if self._live is not None:
             self._live.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._live is not None:
             self._live.stop()
 
@@ -83,8 +72,8 @@ class Progress:
             self._console.print(f"{text} ...")
 
     def earlier(self, rows: list[dict[str, Any]]) -> None:
-        """Adds the rows of a run that is resumed."""
-        self._rows.extend(rows)
+        """Shows the rows of a run that is resumed."""
+        self._rows = list(rows)
 
     def show(self, row: Mapping[str, Any]) -> None:
         """Shows the row of one iteration, and each warning when it applies for the first time."""
@@ -113,14 +102,12 @@ class Progress:
         return float(left * sum(recent) / len(recent))
 
     def _line(self, row: Mapping[str, Any]) -> str:
+        percents = ("success_rate", "evaluation/success_rate", "parsed_ratio")
+        numbers = ("score", "foundational_reward", "breakthrough_reward")
         cells = (
             f"{row['iteration']}/{self._iterations}",
-            _percent(row.get("success_rate")),
-            _percent(row.get("evaluation/success_rate")),
-            _percent(row.get("parsed_ratio")),
-            _number(row.get("score")),
-            _number(row.get("foundational_reward")),
-            _number(row.get("breakthrough_reward")),
+            *(_percent(row.get(name)) for name in percents),
+            *(_number(row.get(name)) for name in numbers),
             f"{row['seconds']:.1f}",
             _clock(self.seconds_left()),
         )
@@ -141,35 +128,26 @@ class Progress:
         )
         parts: list[RenderableType] = [head]
         if self._rows:
-            parts.append(self._figures())
+            row, table = self._rows[-1], Table.grid(padding=(0, 2))
+            table.add_column(style="dim")
+            table.add_column(justify="right")
+            table.add_column(style="cyan", no_wrap=True)
+            training = column(self._rows, "success_rate")
+            held_out = column(self._rows, "evaluation/success_rate")
+            held_out = held_out[~np.isnan(held_out)]
+            last = held_out[-1] if len(held_out) else None
+            bars = Text(sparkline(held_out), style="magenta")
+            table.add_row("success, training", _percent(training[-1]), sparkline(training))
+            table.add_row("success, held out", _percent(last), bars)
+            table.add_row("readable responses", _percent(row.get("parsed_ratio")))
+            table.add_row("score", _number(row.get("score")))
+            table.add_row("r^F foundational", _number(row.get("foundational_reward")))
+            table.add_row("r^B breakthrough", _number(row.get("breakthrough_reward")))
+            parts.append(table)
         if self._stage:
             waited = int(time.monotonic() - self._since)
             parts.append(Text(f"{self._stage} ... {waited} s", style="dim"))
         return Panel(Group(*parts), title=self._title, title_align="left", border_style="blue")
-
-    def _figures(self) -> Table:
-        row = self._rows[-1]
-        held_out = column(self._rows, "evaluation/success_rate")
-        evaluated = held_out[~np.isnan(held_out)]
-        table = Table.grid(padding=(0, 2))
-        table.add_column(style="dim")
-        table.add_column(justify="right")
-        table.add_column(style="cyan", no_wrap=True)
-        table.add_row(
-            "success, training",
-            _percent(row.get("success_rate")),
-            sparkline(column(self._rows, "success_rate")),
-        )
-        table.add_row(
-            "success, held out",
-            _percent(evaluated[-1] if len(evaluated) else None),
-            Text(sparkline(evaluated), style="magenta"),
-        )
-        table.add_row("readable responses", _percent(row.get("parsed_ratio")), "")
-        table.add_row("score", _number(row.get("score")), "")
-        table.add_row("r^F foundational", _number(row.get("foundational_reward")), "")
-        table.add_row("r^B breakthrough", _number(row.get("breakthrough_reward")), "")
-        return table
 
 
 def _percent(value: float | None) -> str:

@@ -27,28 +27,6 @@ def is_sweep(settings: Mapping[str, Any]) -> bool:
     return not _KEYS.isdisjoint(settings)
 
 
-def read_sweep(name_or_path: str) -> dict[str, Any]:
-    """The settings of a sweep's file.
-
-    Args:
-        name_or_path: A name of `shipped_sweeps`, or the path of a YAML file.
-
-    Raises:
-        ConfigError: If the file does not exist, cannot be read or is the config of a run; lists
-            the sweeps of the package.
-    """
-    named = name_or_path.removesuffix(".yaml") in shipped()
-    if not named and not Path(name_or_path).expanduser().is_file():
-        raise ConfigError(f"no sweep {name_or_path!r}: give the path of a YAML file, or {_list()}")
-    settings = read(name_or_path)
-    if not is_sweep(settings):
-        raise ConfigError(
-            f"{name_or_path} is the config of a run: trca train {name_or_path} runs it. For a"
-            f" sweep give a file with base and seeds, or {_list()}"
-        )
-    return settings
-
-
 def sweep_of(
     name_or_path: str, changes: Iterable[str] | None, need_data: bool = True
 ) -> SweepSettings:
@@ -60,16 +38,22 @@ def sweep_of(
         need_data: Whether missing official data is an error.
 
     Raises:
-        ConfigError: Names the key, its value and the allowed values.
+        ConfigError: If the file does not exist or is the config of a run; lists the sweeps of the
+            package. For wrong settings, names the key, its value and the allowed values.
     """
-    data = read_sweep(name_or_path)
-    if isinstance(before := data.get("set") or {}, dict):
-        data["set"] = before | assignments(changes or [])
-    return SweepSettings.resolve(data, run_name(name_or_path), need_data)
-
-
-def _list() -> str:
     sweeps = shipped_sweeps()
     width = max(map(len, sweeps))
     rows = [f"  {name:{width}}  {question}" for name, question in sweeps.items()]
-    return "\n".join(["one of these names:", *rows])
+    names = "\n".join(["one of these names:", *rows])
+    named = name_or_path.removesuffix(".yaml") in shipped()
+    if not named and not Path(name_or_path).expanduser().is_file():
+        raise ConfigError(f"no sweep {name_or_path!r}: give the path of a YAML file, or {names}")
+    data = read(name_or_path)
+    if not is_sweep(data):
+        raise ConfigError(
+            f"{name_or_path} is the config of a run: trca train {name_or_path} runs it. For a"
+            f" sweep give a file with base and seeds, or {names}"
+        )
+    if isinstance(before := data.get("set") or {}, dict):
+        data["set"] = before | assignments(changes or [])
+    return SweepSettings.resolve(data, run_name(name_or_path), need_data)

@@ -2,7 +2,7 @@
 
 Ray Tune places the trials on all nodes of a cluster, at most ``side_by_side`` at a time. Tune
 starts a trial again if its node is lost, and stores trials in a folder or at a URI. This module
-does not print; `trca.cli.sweep.progress` does, and handles Ctrl-C.
+does not print; `trca.cli.sweep.progress` does.
 
 A new `Tuner` on the same trial directories resumes a sweep: each trial reports its recorded
 iterations and then trains. `Tuner.restore` of Ray 2.60 does not fit (paths below ``ray/tune``):
@@ -21,20 +21,15 @@ import os
 from collections.abc import Set
 from typing import TYPE_CHECKING, Any, Final
 
-import ray
 from pyarrow.fs import FileSystem, LocalFileSystem, SubTreeFileSystem
 from ray import tune
 from ray.tune.experiment import Trial as TuneTrial
 
+from trca.cli.run.training import running_ray, stopping
 from trca.cli.sweep.progress import Progress
 from trca.cli.sweep.trial import METRIC, SweepTrial
-from trca.cli.sweep.trials import OVER, Trial, by_point, read_trials, trial_names
-from trca.cli.sweep.tuning import (
-    PanelASHA,
-    PointSearch,
-    SweepScheduler,
-    stopping,
-)
+from trca.cli.sweep.trials import OVER, by_point, planned, read_trials
+from trca.cli.sweep.tuning import PanelASHA, PointSearch, SweepScheduler
 from trca.runs.folder import RunFolder
 from trca.runs.names import TRIALS
 from trca.tune_configs.sweeps import SweepSettings
@@ -46,23 +41,13 @@ _RETRIES: Final = 3
 """Times that a trial is started again after its process or node is lost."""
 
 
-def directory_name(trial: TuneTrial) -> str:
-    """The name of a trial's directory, such as ``001_lambda-0.2_seed-0``."""
-    config = trial.config["trial"]
-    sweep, point = SweepSettings(**trial.config["sweep"]), config["point"]
-    points = [point["settings"]] if sweep.search else sweep.every_point()
-    names = trial_names(sweep, points, point["number"] if sweep.search else 0)
-    pair = sweep.each_pair().index(config["pair"])
-    return names[point["number"] * sweep.repeats + pair + 1]
-
-
 def claim_directory(trial: TuneTrial) -> str:
     """Assigns the directory of its name to a trial, and returns the name.
 
     Tune appends a suffix if the staging folder of the experiment has the name. Two drivers that
     start in the same second on one cluster share this folder.
     """
-    name = directory_name(trial)
+    name: str = trial.config["trial"]["name"]
     trial.relative_logdir = name  # type: ignore[assignment]  # Ray declares no type
     if trial.storage:
         trial.storage.trial_dir_name = name
@@ -81,11 +66,7 @@ def param_space(sweep: SweepSettings, name: str, ended: Set[int] = frozenset()) 
     constants = {"sweep": sweep.model_dump(), "name": name}
     if sweep.search:
         return constants
-    trials = [
-        {"point": {"number": number, "settings": point}, "pair": pair}
-        for number, point in enumerate(sweep.every_point())
-        for pair in sweep.each_pair()
-    ]
+    trials = planned(sweep, sweep.every_point())
     if sweep.scheduler is None:
         trials = [each for number, each in enumerate(trials, start=1) if number not in ended]
     return {"trial": tune.grid_search(trials), **constants}
@@ -94,45 +75,38 @@ def param_space(sweep: SweepSettings, name: str, ended: Set[int] = frozenset()) 
 def make_tuner(sweep: SweepSettings, folder: RunFolder) -> tune.Tuner:
     """The tuner of a sweep that is new or resumed."""
     trials = read_trials(sweep, folder)
-    tune_config = tune.TuneConfig(
-        metric=METRIC,
-        mode="max",
-        search_alg=_search(sweep, trials) if sweep.search else None,
-        scheduler=_scheduler(sweep),
-        num_samples=sweep.samples * sweep.repeats if sweep.search else 1,
-        max_concurrent_trials=sweep.side_by_side,
-        trial_dirname_creator=claim_directory,
-        trial_name_creator=directory_name,
-    )
+    search, scheduler = None, SweepScheduler()  # type: ignore[no-untyped-call]
+    if sweep.search:
+        points = by_point(trials, sweep.repeats)
+        search = PointSearch(sweep, {number: each[0].point for number, each in points.items()})
+    if sweep.scheduler:
+        first = sweep.trial(sweep.every_point()[0], sweep.seeds[0])  # all have one length
+        scheduler = PanelASHA(sweep, first.parameters.iterations)
     files, path = _place(folder)
-    run_config = tune.RunConfig(
-        name=TRIALS,
-        storage_path=path,
-        storage_filesystem=files,
-        callbacks=[Progress()],
-        failure_config=tune.FailureConfig(max_failures=_RETRIES),
-        checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),  # the recorder has them
-        verbose=0,
-    )
     ended = {trial.number for trial in trials if trial.state in OVER}
     return tune.Tuner(
         SweepTrial,
         param_space=param_space(sweep, folder.name, ended),
-        tune_config=tune_config,
-        run_config=run_config,
+        tune_config=tune.TuneConfig(
+            metric=METRIC,
+            mode="max",
+            search_alg=search,
+            scheduler=scheduler,
+            num_samples=sweep.samples * sweep.repeats if sweep.search else 1,
+            max_concurrent_trials=sweep.side_by_side,
+            trial_dirname_creator=claim_directory,
+            trial_name_creator=claim_directory,
+        ),
+        run_config=tune.RunConfig(
+            name=TRIALS,
+            storage_path=path,
+            storage_filesystem=files,
+            callbacks=[Progress()],
+            failure_config=tune.FailureConfig(max_failures=_RETRIES),
+            checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),  # the recorder's
+            verbose=0,
+        ),
     )
-
-
-def _search(sweep: SweepSettings, trials: list[Trial]) -> PointSearch:
-    points = by_point(trials, sweep.repeats)
-    return PointSearch(sweep, {number: each[0].point for number, each in points.items()})
-
-
-def _scheduler(sweep: SweepSettings) -> SweepScheduler:
-    if sweep.scheduler is None:
-        return SweepScheduler()  # type: ignore[no-untyped-call]
-    first = sweep.trial(sweep.every_point()[0], sweep.seeds[0])  # all have one length
-    return PanelASHA(sweep, first.parameters.iterations)
 
 
 def _place(folder: RunFolder) -> tuple[FileSystem | None, str]:
@@ -171,16 +145,8 @@ def run_sweep(sweep: SweepSettings, folder: RunFolder, console: Console) -> bool
     Returns:
         Whether Ctrl-C stopped the sweep.
     """
-    from trca.cli.run.training import init_ray
-
     os.environ["TUNE_DISABLE_SIGINT_HANDLER"] = "1"  # `stopping_politely` handles the signal
-    started = not ray.is_initialized()
-    if started:
-        init_ray(cpus_of_ray(sweep), console.print)
-    try:
+    with running_ray(cpus_of_ray(sweep), console.print):
         if not stopping().is_set():
             make_tuner(sweep, folder).fit()
-    finally:
-        if started:
-            ray.shutdown()
     return stopping().is_set()

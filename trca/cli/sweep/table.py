@@ -72,12 +72,7 @@ def summarise(trials: Sequence[Trial], repeats: int) -> list[dict[str, Any]]:
 
 
 def _mean(values: Mapping[tuple[str, int], float], several: bool) -> dict[str, float | None]:
-    """Mean and half of the 95% t interval over panels or seeds; a panel has the mean of its seeds.
-
-    Args:
-        values: By panel and seed.
-        several: Whether the sweep has several panels.
-    """
+    """Mean and half of the 95% t interval over panels (the means of their seeds) or over seeds."""
     units: dict[Any, list[float]] = {}
     for (panel, seed), value in values.items():
         units.setdefault(panel if several else seed, []).append(value)
@@ -90,8 +85,7 @@ def _mean(values: Mapping[tuple[str, int], float], several: bool) -> dict[str, f
 
 def write_table(rows: Sequence[Mapping[str, Any]], folder: RunFolder) -> None:
     """Writes ``sweep.md`` and ``sweep.json``; ± is half of the 95% t interval from `summarise`."""
-    names = _columns(rows)
-    lines = [_cells(row, names) for row in rows]
+    names, lines = _cells(rows)
     write_text(folder.path / "sweep.md", markdown_table(names, lines, text_columns=0))
     write_text(folder.path / "sweep.json", json.dumps(list(rows), indent=2) + "\n")
 
@@ -101,7 +95,7 @@ def as_rich(rows: Sequence[Mapping[str, Any]]) -> Table:
     from rich.text import Text
 
     table = terminal_table()
-    names = _columns(rows)
+    names, lines = _cells(rows)
     for name in names:
         fold = name in rows[0]["point"] or name == "stopped early"
         of_point = [row["words"].get(name, "") for row in rows]
@@ -112,8 +106,8 @@ def as_rich(rows: Sequence[Mapping[str, Any]]) -> Table:
             overflow="fold",
             no_wrap=not fold,
         )
-    for row in rows:
-        table.add_row(*map(Text, _cells(row, names)))
+    for line in lines:
+        table.add_row(*map(Text, line))
     return table
 
 
@@ -155,23 +149,32 @@ def measure(rows: Sequence[Mapping[str, Any]], key: str) -> float:
     return float(np.mean(last)) if last else float("nan")
 
 
-def _columns(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    paired = [DIFFERENCE] if len(rows) > 1 else []
-    failed = ["failed"] if any(row["failed"] for row in rows) else []
-    stopped = ["stopped early"] if any(row["stopped"] for row in rows) else []
-    return [*rows[0]["point"], "runs", *MEASURES.values(), *paired, *failed, *stopped]
+def _cells(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:
+    """The names of the columns, and the cells of the rows."""
+    held_out = [row["evaluation/success_rate"].get("difference") for row in rows]
+    columns = {
+        **{key: [row["words"][key] for row in rows] for key in rows[0]["point"]},
+        "runs": [str(row["n"]) for row in rows],
+        **{name: [_spread(row[key], "{:.1%}") for row in rows] for key, name in MEASURES.items()},
+    }
+    if len(rows) > 1:
+        columns[DIFFERENCE] = [_spread(each, "{:+.1f}", "{:.1f}", 100) for each in held_out]
+    if any(row["failed"] for row in rows):
+        columns["failed"] = [str(row["failed"]) for row in rows]
+    if any(row["stopped"] for row in rows):
+        columns["stopped early"] = ["; ".join(map(_reached, r["stopped"])) or "-" for r in rows]
+    return list(columns), [list(cells) for cells in zip(*columns.values(), strict=True)]
 
 
-def _cells(row: Mapping[str, Any], columns: Sequence[str]) -> list[str]:
-    measures = [_cell(row[key]) for key in MEASURES]
-    cells = [*row["words"].values(), str(row["n"]), *measures]
-    if DIFFERENCE in columns:
-        cells.append(_points(row["evaluation/success_rate"].get("difference")))
-    if "failed" in columns:
-        cells.append(str(row["failed"]))
-    if "stopped early" in columns:
-        cells.append("; ".join(map(_reached, row["stopped"])) or "-")
-    return cells
+def _spread(
+    measure: Mapping[str, Any] | None, form: str, half_form: str = "", scale: float = 1.0
+) -> str:
+    """A mean and half of its interval, such as ``45.3% ± 2.1%``; ``-`` without a mean."""
+    if measure is None or measure["mean"] is None:
+        return "-"
+    half = measure["half_width"]
+    spread = "" if half is None else f" ± {(half_form or form).format(scale * half)}"
+    return f"{form.format(scale * measure['mean'])}{spread}"
 
 
 def _reached(stop: Mapping[str, Any]) -> str:
@@ -184,19 +187,3 @@ def _reached(stop: Mapping[str, Any]) -> str:
 def stop_words(stop: Mapping[str, Any]) -> str:
     """An early stop in words."""
     return f"stopped early: {_reached(stop)}"
-
-
-def _cell(measure: Mapping[str, Any]) -> str:
-    if measure["mean"] is None:
-        return "-"
-    half = measure["half_width"]
-    spread = "" if half is None else f" ± {half:.1%}"
-    return f"{measure['mean']:.1%}{spread}"
-
-
-def _points(difference: Mapping[str, Any] | None) -> str:
-    if difference is None or difference["mean"] is None:
-        return "-"
-    half = difference["half_width"]
-    spread = "" if half is None else f" ± {100 * half:.1f}"
-    return f"{100 * difference['mean']:+.1f}{spread}"

@@ -81,20 +81,13 @@ class SweepTrial(Trainable):
         """Builds the algorithm, unless the trial has ended before."""
         self._algorithm: TextAlgorithm | None = None
         self._error = ""
-        self._reported = 0
-        self._iterations = 0
+        self._reported = self._iterations = 0
         self._rows: list[dict[str, Any]] = []
-        self._sweep = SweepSettings(**config["sweep"])
+        self._metric = config["sweep"]["metric"]
         assert self._storage is not None
         self._run = RunFolder.of_trial(self._storage)
-        self._run.write_json(
-            "trial.json",
-            {
-                "point": config["trial"]["point"]["settings"],
-                **config["trial"]["pair"],
-                "sweep": config["name"],
-            },
-        )
+        about = {key: config["trial"][key] for key in ("point", "panel", "seed")}
+        self._run.write_json("trial.json", {**about, "sweep": config["name"]})
         self._run.push()
         try:
             settings = _settings(config)
@@ -164,7 +157,7 @@ class SweepTrial(Trainable):
         return {
             **rows[-1],
             TRAINING_ITERATION: int(rows[-1]["iteration"]),
-            METRIC: measure(rows, self._sweep.metric),
+            METRIC: measure(rows, self._metric),
             ITERATIONS: self._iterations,
             RECORDED: count <= self._recorded,
             NODE: get_runtime_context().get_node_id(),
@@ -174,6 +167,7 @@ class SweepTrial(Trainable):
 
 def _settings(config: Mapping[str, Any]) -> RunSettings:
     """The settings of a trial's run."""
-    pair = config["trial"]["pair"]
-    point = {**pair["panel"], **config["trial"]["point"]["settings"]}
-    return SweepSettings(**config["sweep"]).trial(point, pair["seed"])
+    trial = config["trial"]
+    return SweepSettings(**config["sweep"]).trial(
+        {**trial["panel"], **trial["point"]}, trial["seed"]
+    )

@@ -1,6 +1,8 @@
 """Ray Tune's searcher and scheduler, with repeats of each point over panels and seeds.
 
-Two parts of Ray Tune 2.60 do not fit a sweep with repeats (paths below ``ray/tune``):
+A trial is one repeat of a point. So repeats run in parallel and on several nodes, each has a run
+folder, and each resumes from its last checkpoint. Two parts of Ray Tune 2.60 take a trial for a
+point (paths below ``ray/tune``):
 
 - ``search/repeater.py``: `Repeater` gives the searcher the mean of a point when its last repeat
   ends. The results before a point then depend on the speed of the trials. A stopped trial counts
@@ -21,10 +23,8 @@ import logging
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from threading import Event
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from pyarrow.fs import FileSystem, FileType, LocalFileSystem
 from ray import tune
 from ray.air.constants import TRAINING_ITERATION
 from ray.tune.schedulers import ASHAScheduler, FIFOScheduler, TrialScheduler
@@ -32,9 +32,11 @@ from ray.tune.search import Searcher
 from ray.tune.search.optuna import OptunaSearch
 from ray.tune.search.sample import Categorical
 
+from trca.cli.run.training import stopping
 from trca.cli.sweep.trial import METRIC, RECORDED, TRAJECTORIES, failed, whole
-from trca.runs.folder import RunFolder
+from trca.cli.sweep.trials import planned
 from trca.runs.names import STOPPED
+from trca.runs.storage import write_json_to
 from trca.tune_configs.files import ConfigError
 from trca.tune_configs.sweeps import SweepSettings, plain
 
@@ -42,13 +44,6 @@ if TYPE_CHECKING:
     from ray.tune.experiment import Trial
 
 logger = logging.getLogger(__name__)
-
-_STOPPING: Final = Event()
-
-
-def stopping() -> Event:
-    """Set when the sweep shall stop. Tune pickles schedulers, which look up the event here."""
-    return _STOPPING
 
 
 @dataclass(frozen=True)
@@ -100,20 +95,17 @@ class PointSearch(Searcher):
         self._choices = {k: s.categories for k, s in spaces.items() if isinstance(s, Categorical)}
         # Choices by number: Optuna takes plain values only, and a choice may be a mapping.
         numbers = {k: tune.choice(range(len(values))) for k, values in self._choices.items()}
-        sampler = TPESampler(
-            n_startup_trials=sweep.search.optuna.startup_points, seed=sweep.sample_seed
-        )
+        startup = sweep.search.optuna.startup_points
         self._search = OptunaSearch(
             OptunaSearch.convert_search_space({**spaces, **numbers}),
             metric=METRIC,
             mode="max",
-            sampler=sampler,
+            sampler=TPESampler(n_startup_trials=startup, seed=sweep.sample_seed),
         )
         self._sweep = sweep
         self._recorded = dict(recorded or {})
         self._open = -(-sweep.side_by_side // sweep.repeats)
-        self._suggested = 0
-        self._given = 0
+        self._suggested = self._given = 0
         self._waiting: list[dict[str, Any]] = []
         self._points: dict[str, int] = {}
         self._results: dict[int, list[Mapping[str, Any]]] = {}
@@ -130,9 +122,9 @@ class PointSearch(Searcher):
             if not self._give_results():
                 return None
             self._waiting = self._next_trials()
-        config = self._waiting.pop(0)
-        self._points[trial_id] = config["point"]["number"]
-        return {"trial": config}
+        trial = self._waiting.pop(0)
+        self._points[trial_id] = trial["number"]
+        return {"trial": trial}
 
     def on_trial_complete(
         self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
@@ -164,7 +156,7 @@ class PointSearch(Searcher):
         return True
 
     def _next_trials(self) -> list[dict[str, Any]]:
-        """The configs of the trials of the next point; empty if a run refuses its settings.
+        """The trials of the next point; empty if a run refuses its settings.
 
         The sweep checks the distributions before the start, but not each pair of drawn values.
 
@@ -174,9 +166,9 @@ class PointSearch(Searcher):
         """
         number = self._suggested
         self._suggested += 1
-        draw = self._search.suggest(str(number))
-        assert isinstance(draw, dict)
-        point = {key: self._value(key, value) for key, value in draw.items()}
+        draw: Any = self._search.suggest(str(number))
+        choices = self._choices
+        point = {k: choices[k][v] if k in choices else plain(v) for k, v in draw.items()}
         recorded = self._recorded.get(number, point)
         if recorded != json.loads(json.dumps(point)):
             logger.warning("the search chooses without the result of point %d", number + 1)
@@ -189,11 +181,7 @@ class PointSearch(Searcher):
             self._unlearned.add(number)
             logger.warning("point %d of the search is left out: %s", number + 1, error)
             return []
-        about = {"number": number, "settings": point}
-        return [{"point": about, "pair": pair} for pair in self._sweep.each_pair()]
-
-    def _value(self, key: str, value: Any) -> Any:
-        return self._choices[key][value] if key in self._choices else plain(value)
+        return planned(self._sweep, [point], number)
 
     def _give(self, point: str, result: Result) -> None:
         """Gives Optuna a result: it ignores failed points and ranks stopped below ended points."""
@@ -237,15 +225,13 @@ class PanelASHA(SweepScheduler):
         """Makes the schedulers of a sweep; all trials have the same number of iterations."""
         super().__init__()  # type: ignore[no-untyped-call]
         assert sweep.scheduler is not None
-        asha = sweep.scheduler.asha
         self._name = sweep.metric
         self._arguments: dict[str, Any] = {
             "time_attr": TRAINING_ITERATION,
             "metric": METRIC,
             "mode": "max",
             "max_t": iterations,
-            "grace_period": asha.grace_period,
-            "reduction_factor": asha.reduction_factor,
+            **sweep.scheduler.asha.model_dump(),
         }
         self._schedulers: dict[str, ASHAScheduler] = {}
 
@@ -261,49 +247,18 @@ class PanelASHA(SweepScheduler):
         judged = self._among(trial).on_trial_result(tune_controller, trial, result)
         if judged != TrialScheduler.STOP or result[RECORDED]:
             return decision
-        write_to_trial(
-            trial,
-            STOPPED,
-            {
-                "iteration": int(result[TRAINING_ITERATION]),
-                "trajectories": result.get(TRAJECTORIES),
-                "metric": self._name,
-                "value": result[METRIC],
-            },
-        )
+        stop = {
+            "iteration": int(result[TRAINING_ITERATION]),
+            "trajectories": result.get(TRAJECTORIES),
+            "metric": self._name,
+            "value": result[METRIC],
+        }
+        write_json_to(trial.storage, STOPPED, stop)
         return str(judged)
 
     def _among(self, trial: Trial) -> ASHAScheduler:
-        key = json.dumps(trial.config["trial"]["pair"], sort_keys=True)
+        about = trial.config["trial"]
+        key = json.dumps([about["panel"], about["seed"]], sort_keys=True)
         if key not in self._schedulers:
             self._schedulers[key] = ASHAScheduler(**self._arguments)
         return self._schedulers[key]
-
-
-def write_to_trial(trial: Trial, name: str, value: Mapping[str, Any]) -> None:
-    """Writes a JSON file into the directory of a trial, in a folder or at a URI.
-
-    The file is complete or missing: object stores guarantee that, `RunFolder` does elsewhere.
-    """
-    files, folder = _place(trial)
-    if isinstance(files, LocalFileSystem):
-        RunFolder.at(folder).write_json(name, value)
-        return
-    files.create_dir(folder, recursive=True)
-    with files.open_output_stream(f"{folder}/{name}") as stream:
-        stream.write((json.dumps(value, indent=2) + "\n").encode())
-
-
-def read_from_trial(trial: Trial, name: str) -> Any:
-    """A JSON file of a trial's directory; `None` if the file does not exist."""
-    files, folder = _place(trial)
-    if files.get_file_info(f"{folder}/{name}").type == FileType.NotFound:
-        return None
-    with files.open_input_stream(f"{folder}/{name}") as stream:
-        return json.loads(stream.read())
-
-
-def _place(trial: Trial) -> tuple[FileSystem, str]:
-    """File system and path of a trial's directory."""
-    assert trial.storage is not None
-    return trial.storage.storage_filesystem, trial.storage.trial_fs_path

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import ClassVar, Final
 
 from trca.envs.adapter import Adapter
-from trca.envs.alfworld.actions import Action, read_action
 from trca.envs.alfworld.beliefs import Beliefs
 from trca.envs.alfworld.binding import ALFWorldBinding, bind
 from trca.envs.alfworld.context import context_key, memory_line
 from trca.envs.alfworld.facts import ALFWorldFacts
 from trca.envs.alfworld.pages import REJECTED
-from trca.envs.alfworld.reading import kind, things
+from trca.envs.alfworld.reading import Action, kind, read_action, things
 
 _TASK: Final = "Your task is to:"
 
@@ -22,8 +22,6 @@ class ALFWorldAdapter(Adapter):
     """Follows an ALFWorld episode; reads observations, actions and admissible actions only.
 
     Attributes:
-        binding: The parsed instruction.
-        facts: The facts of the last transition (the defaults after ``reset``).
         beliefs: The room as observed so far.
     """
 
@@ -31,60 +29,42 @@ class ALFWorldAdapter(Adapter):
     binding_type: ClassVar[type[ALFWorldBinding]] = ALFWorldBinding
     binding: ALFWorldBinding
     facts: ALFWorldFacts
-
-    def __init__(self) -> None:
-        self.binding = ALFWorldBinding()
-        self.facts = ALFWorldFacts()
-        self.beliefs = Beliefs()
-        self._past: set[object] = set()
-        self._words = _words(self.binding)
+    beliefs: Beliefs
 
     def reset(self, instruction: str, observation: str, admissible: Sequence[str]) -> None:
-        """Starts an episode.
-
-        Args:
-            instruction: The instruction.
-            observation: The first observation, which lists the receptacles of the room.
-            admissible: The admissible actions in the first state.
-        """
-        self.binding = bind(instruction)
-        self._words = _words(self.binding)
+        """Starts an episode. The first observation lists the receptacles of the room."""
+        task = self.binding = bind(instruction)
+        self._words = frozenset((task.target, task.appliance, task.destination, task.lamp, ""))
         self.facts = ALFWorldFacts()
         self.beliefs = Beliefs(things(observation.partition(_TASK)[0]))
         self._past = {self.beliefs.snapshot()}
 
     def step(self, action: str, observation: str, admissible: Sequence[str]) -> ALFWorldFacts:
-        """Reads one transition and returns its facts.
-
-        Args:
-            action: The agent's action; blank if its response contained no readable action.
-            observation: The observation after the action.
-            admissible: The admissible actions after the action.
-        """
+        """Reads one transition and returns its facts; see `Adapter.step`."""
         beliefs = self.beliefs
         read = read_action(action)
         accepted = observation.strip() != REJECTED
         available = beliefs.within_reach(read)
-        located = self._located()
+        located = tuple(
+            sort for sort in (self.binding.target, self.binding.lamp) if beliefs.located(sort)
+        )
         states_before = beliefs.states.get(read.object, ())
         seen, visited = len(beliefs.first_seen), len(beliefs.visited)
         searched = len(beliefs.searched)
         if accepted:
             beliefs.update(read, observation, admissible)
-        snapshot = beliefs.snapshot()
         states = beliefs.states.get(read.object, ())
-        receptacle_type = self._type(read.receptacle)
         lamps = [lamp for lamp, at in beliefs.located(self.binding.lamp) if at in beliefs.here]
         lit = any("on" in beliefs.states.get(lamp, ()) for lamp in lamps)
         there, elsewhere = _alike(beliefs, read) if read.verb == "move" and accepted else (0, 0)
         self.facts = ALFWorldFacts(
-            parsed=not action.isspace() and action != "",
+            parsed=action.strip() != "",
             verb=read.verb,
             available=available,
             accepted=accepted,
-            repeated=snapshot in self._past,
+            repeated=self._repeats(beliefs.snapshot()),
             object_type=self._type(read.object),
-            receptacle_type=receptacle_type,
+            receptacle_type=self._type(read.receptacle),
             object_states=states,
             gained_states=tuple(s for s in states if s not in states_before),
             new_objects=self._types(islice(beliefs.first_seen, seen, None)),
@@ -99,7 +79,6 @@ class ALFWorldAdapter(Adapter):
             alike_there=there,
             alike_elsewhere=elsewhere,
         )
-        self._past.add(snapshot)
         return self.facts
 
     @property
@@ -113,30 +92,17 @@ class ALFWorldAdapter(Adapter):
         return memory_line(self.binding, self.beliefs)
 
     def _type(self, name: str) -> str:
-        """Type of a named thing: blank for a blank name, ``other`` for a type not in the task."""
+        """Type of a named thing: empty for an empty name, ``other`` for a type not in the task."""
         sort = kind(name)
         return sort if sort in self._words else "other"
 
     def _types(self, names: Iterable[str]) -> tuple[str, ...]:
         return tuple(sorted({kind(name) for name in names} & self._words - {""}))
 
-    def _located(self) -> tuple[str, ...]:
-        return tuple(
-            sort for sort in (self.binding.target, self.binding.lamp) if self.beliefs.located(sort)
-        )
-
-
-def _words(binding: ALFWorldBinding) -> frozenset[str]:
-    """The types in a task, and blank."""
-    return frozenset({binding.target, binding.appliance, binding.destination, binding.lamp, ""})
-
 
 def _alike(beliefs: Beliefs, action: Action) -> tuple[int, int]:
     """Known objects of the moved type: in its receptacle, and at most in a similar receptacle."""
     box = kind(action.receptacle)
-    counts: dict[str, int] = {}
-    for _, spot in beliefs.located(kind(action.object)):
-        if kind(spot) == box:
-            counts[spot] = counts.get(spot, 0) + 1
+    counts = Counter(spot for _, spot in beliefs.located(kind(action.object)) if kind(spot) == box)
     there = counts.pop(action.receptacle, 0)
     return there, max(counts.values(), default=0)

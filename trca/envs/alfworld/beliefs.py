@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from trca.envs.alfworld.actions import Action
 from trca.envs.alfworld.binding import State
-from trca.envs.alfworld.reading import kind, things
+from trca.envs.alfworld.reading import Action, kind, things
 
 _TRANSFORMED: Final[dict[str, State]] = {"heat": "hot", "clean": "clean", "cool": "cool"}
 _UNDONE: Final[dict[str, State]] = {"heat": "cool", "cool": "hot"}
@@ -25,9 +24,9 @@ class Beliefs:
 
     Attributes:
         receptacles: The receptacles of the first listing.
-        place: The receptacle of the last ``go to``; blank before the first.
+        place: The receptacle of the last ``go to``; empty before the first.
         here: All receptacles at the agent's place.
-        held: The object in hand, or blank.
+        held: The object in hand, or empty.
         visited: Receptacles that the agent went to, in order (values unused).
         searched: Receptacles with observed contents, in order (values unused).
         closed: Receptacles that are known to be closed.
@@ -36,22 +35,6 @@ class Beliefs:
         first_seen: The receptacle in which each object was first observed.
         states: Known states by object; objects without known state are absent.
     """
-
-    __slots__ = (
-        "_moved",
-        "_seen",
-        "closed",
-        "first_seen",
-        "held",
-        "here",
-        "opened",
-        "place",
-        "receptacles",
-        "searched",
-        "states",
-        "visited",
-        "where",
-    )
 
     def __init__(self, receptacles: Iterable[str] = ()) -> None:
         self.receptacles = frozenset(receptacles)
@@ -69,18 +52,13 @@ class Beliefs:
         self._seen: dict[str, list[str]] = {}
 
     def update(self, action: Action, text: str, admissible: Sequence[str]) -> None:
-        """Updates the beliefs after an accepted action.
-
-        Args:
-            action: The action.
-            text: The observation after the action.
-            admissible: The admissible actions after the action.
-        """
+        """Updates the beliefs after an accepted action."""
         match action.verb:
             case "goto":
                 self.place = action.receptacle
                 self.visited.setdefault(action.receptacle)
-                self._stand(admissible)
+                examinable = {each[8:] for each in admissible if each.startswith("examine ")}
+                self.here = (self.receptacles & examinable) | {self.place}
                 self._look_inside(action.receptacle, text)
                 self._read_offers(admissible)
             case "open":
@@ -91,11 +69,15 @@ class Beliefs:
                 self.closed.add(action.receptacle)
             case "take":
                 self._see(action.object, action.receptacle)
-                self._leave(action.object)
+                self.where.pop(action.object, None)
+                self._moved.pop(action.object, None)
                 self.held = action.object
             case "move":
                 self.held = ""
-                self._put(action.object, action.receptacle)
+                self.where[action.object] = action.receptacle
+                first = self.first_seen.setdefault(action.object, action.receptacle)
+                if first != action.receptacle:
+                    self._moved[action.object] = action.receptacle
                 self._read_offers(admissible)
             case "heat" | "clean" | "cool":
                 self._gain(action.object, _TRANSFORMED[action.verb], _UNDONE.get(action.verb, ""))
@@ -136,7 +118,8 @@ class Beliefs:
             case "open" | "close":
                 return action.receptacle in self.here
             case "take":
-                return action.receptacle in self.here and self._at(action.object, action.receptacle)
+                at = self.where.get(action.object)
+                return action.receptacle in self.here and at == action.receptacle
             case "move" | "heat" | "clean" | "cool":
                 return action.object == self.held and action.receptacle in self.here
             case "slice":
@@ -151,13 +134,6 @@ class Beliefs:
                 )
             case verb:
                 return verb != ""
-
-    def _at(self, thing: str, receptacle: str) -> bool:
-        return self.where.get(thing) == receptacle
-
-    def _stand(self, admissible: Sequence[str]) -> None:
-        examinable = {c[8:] for c in admissible if c.startswith("examine ")}
-        self.here = (self.receptacles & examinable) | {self.place}
 
     def _look_inside(self, receptacle: str, text: str) -> None:
         _, marker, listing = text.partition(f"the {receptacle}, you see ")
@@ -182,15 +158,6 @@ class Beliefs:
         if thing not in self.first_seen:
             self.first_seen[thing] = self.where[thing] = receptacle
             self._seen.setdefault(kind(thing), []).append(thing)
-
-    def _leave(self, thing: str) -> None:
-        self.where.pop(thing, None)
-        self._moved.pop(thing, None)
-
-    def _put(self, thing: str, receptacle: str) -> None:
-        self.where[thing] = receptacle
-        if self.first_seen.setdefault(thing, receptacle) != receptacle:
-            self._moved[thing] = receptacle
 
     def _gain(self, thing: str, state: State, lost: str = "") -> None:
         kept = {s for s in self.states.get(thing, ()) if s != lost}

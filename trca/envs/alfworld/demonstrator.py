@@ -20,11 +20,6 @@ def demonstrated_action(
     """The next action of a known way to success, else of a search.
 
     Works after any sequence of actions.
-
-    Args:
-        binding: The parsed instruction.
-        beliefs: The room as observed so far.
-        admissible: The admissible actions, which include the result.
     """
     way = best_way(binding, _view(beliefs))
     if way is not None and way.actions[0] in admissible:
@@ -38,10 +33,6 @@ def demonstrated_subgoal(binding: ALFWorldBinding, beliefs: Beliefs) -> str:
 
     Examples: ``take mug``, ``heat mug``, ``move mug`` and ``use desklamp``. Without a known way:
     ``find mug``.
-
-    Args:
-        binding: The parsed instruction.
-        beliefs: The room as observed so far.
     """
     way = best_way(binding, _view(beliefs))
     for action in () if way is None else way.actions:

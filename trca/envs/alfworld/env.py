@@ -99,18 +99,12 @@ class ALFWorldEnv(TextEnv):
         return Gold(walkthrough=walkthrough(self.source.load(task_id)))
 
     def oracle_action(self) -> str:
-        """The next action of a way to success, from the true state of the game.
-
-        For proofs, checks and demonstrations only; ``info`` contains no part of it.
-        """
+        """The next action of a way to success, from the true state of the game."""
         simulator = self._playing()
         return oracle_action(bind(simulator.game.task), simulator)
 
     def demonstrator_action(self) -> str:
-        """A sensible next action, derived from the agent's observations.
-
-        Works after any sequence of actions, so callers may mix it with other actions.
-        """
+        """A sensible next action, derived from the agent's observations."""
         adapter = self.adapter
         return demonstrated_action(adapter.binding, adapter.beliefs, self._transcript[-1][2])
 
@@ -126,7 +120,7 @@ class ALFWorldEnv(TextEnv):
 
     @property
     def task_type(self) -> str:
-        """One of `tasks.TASK_TYPES`."""
+        """One of `resources.TASK_TYPES`."""
         return self._task_type
 
     def start_task(self, task_id: Any, options: dict[str, Any]) -> str:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from trca.envs.alfworld.actions import Verb
 from trca.envs.alfworld.binding import State
+from trca.envs.alfworld.reading import Verb
 
 
 @dataclass(frozen=True, slots=True)

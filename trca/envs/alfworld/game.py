@@ -116,7 +116,9 @@ class Game(Shared):
         if not isinstance(walkthrough, list | tuple):
             raise GameFileError(source, "its 'walkthrough' is not a list of actions")
         self.walkthrough: tuple[str, ...] = tuple(str(action) for action in walkthrough)
-        sinks = _SINKS.get(_digest(_plain(data["pddl_domain"])))
+        domain = re.sub(r";.*", "", data["pddl_domain"]).lower()
+        domain = " ".join(re.sub(r"[()]", r" \g<0> ", domain).split())
+        sinks = _SINKS.get(_digest(domain))
         if sinks is None:
             raise GameFileError(source, "unknown rules: its PDDL domain is not ALFWorld's")
         self.task: str = _task(data["grammar"], source)
@@ -128,15 +130,6 @@ class Game(Shared):
             raise GameFileError(source, f"its PDDL problem cannot be played: {reason}") from None
         except RecursionError:
             raise GameFileError(source, "its PDDL problem is nested too deep") from None
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Game:
-        """Reads a game from the contents of its file.
-
-        Raises:
-            GameFileError: If a part is missing, unknown or broken.
-        """
-        return cls(data)
 
     @classmethod
     def from_file(cls, path: str | Path) -> Game:
@@ -221,12 +214,6 @@ def _task(grammar: str, source: str | Path) -> str:
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12]
-
-
-def _plain(domain: str) -> str:
-    """A PDDL text without comments, letter case and layout."""
-    bare = re.sub(r";.*", "", domain).lower()
-    return " ".join(re.sub(r"[()]", r" \g<0> ", bare).split())
 
 
 def _grouped(pairs: Iterable[tuple[str, str]]) -> dict[str, tuple[str, ...]]:

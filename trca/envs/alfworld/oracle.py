@@ -24,10 +24,6 @@ class OracleError(RuntimeError):
 def oracle_action(binding: ALFWorldBinding, simulator: Simulator) -> str:
     """The next action of a plan for success, from any state of the game.
 
-    Args:
-        binding: The parsed instruction.
-        simulator: The running game.
-
     Raises:
         OracleError: If there is no plan, as in a room without the required appliance.
     """

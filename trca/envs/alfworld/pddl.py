@@ -72,7 +72,8 @@ def parse_problem(text: str, signatures: Signatures, changing: Signatures) -> Pr
     if len(types) != len(declared):
         raise PddlError("it declares an object twice")
     facts: defaultdict[str, list[Fact]] = defaultdict(list)
-    for fact in dict.fromkeys(_atom(node) for node in sections[":init"] if not _is_cost(node)):
+    costless = (node for node in sections[":init"] if node[:1] != ["="])
+    for fact in dict.fromkeys(map(_atom, costless)):
         _check(fact, signatures, types)
         facts[fact[0]].append(fact)
     if len(sections[":goal"]) != 1:
@@ -125,10 +126,6 @@ def _typed(nodes: list[Node]) -> list[tuple[str, str]]:
     if waiting:
         raise PddlError(f"{waiting[0]!r} has no type")
     return pairs
-
-
-def _is_cost(node: Node) -> bool:
-    return isinstance(node, list) and node[:1] == ["="]
 
 
 def _check(fact: Fact, signatures: Signatures, types: Mapping[str, str]) -> None:

@@ -20,7 +20,7 @@ class View:
     Attributes:
         receptacles: The receptacles of the room.
         here: The receptacles within reach.
-        held: The object in hand, or blank.
+        held: The object in hand, or empty.
         closed: The receptacles that are known to be closed.
         where: The receptacle of each known object that is not in hand.
         states: Known states by object; the state of a lamp is ``on``.
@@ -48,12 +48,7 @@ class Way:
 
 
 def best_way(binding: ALFWorldBinding, view: View) -> Way | None:
-    """The plan with the fewest missing objects, and of these the shortest; None without any plan.
-
-    Args:
-        binding: The parsed instruction.
-        view: The known state.
-    """
+    """The shortest plan among those with the fewest missing objects; None without any plan."""
     ways = _look_ways(binding, view) if binding.lamp else _place_ways(binding, view)
     best = min(ways, key=lambda way: (way.missing, len(way.actions)), default=None)
     return best if best is not None and best.actions else None
@@ -157,7 +152,8 @@ class _Walk:
             ]
             if not spots:
                 return False
-            self.put(min(spots, key=self._trouble))
+            here, closed = self._here, self._closed
+            self.put(min(spots, key=lambda spot: 2 * (spot not in here) + (spot in closed)))
         self.reach(source, inside=True)
         self.actions.append(f"take {thing} from {source}")
         self._held = thing
@@ -179,6 +175,3 @@ class _Walk:
         self.actions.append(f"move {self._held} to {receptacle}")
         self._moved[self._held] = receptacle
         self._held = ""
-
-    def _trouble(self, receptacle: str) -> int:
-        return 2 * (receptacle not in self._here) + (receptacle in self._closed)

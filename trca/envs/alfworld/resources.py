@@ -1,4 +1,4 @@
-"""The rules and tables of ALFWorld 0.4.2, as files of this package.
+"""The task types, and the rules and tables of ALFWorld 0.4.2 as files of this package.
 
 ``data/rules/`` contains the PDDL domain, the text grammar and the licence (MIT). ``tables.json``
 contains the tables and goals of ``gen/constants.py`` and ``gen/goal_library.py``, which generate
@@ -8,9 +8,41 @@ games. The package ``alfworld`` is not needed; it would require TextWorld, spaCy
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from functools import cache
 from importlib import resources
-from typing import Any
+from typing import Any, Final
+
+from trca.common.names import unknown
+
+GOALS: Final = {
+    "Pick": "pick_and_place_simple",
+    "Look": "look_at_obj_in_light",
+    "Clean": "pick_clean_then_place_in_recep",
+    "Heat": "pick_heat_then_place_in_recep",
+    "Cool": "pick_cool_then_place_in_recep",
+    "Pick2": "pick_two_obj_and_place",
+}
+"""Name of a task type in the paper -> name in ALFWorld, which is also a prefix of the game's
+folder."""
+
+TASK_TYPES: Final = tuple(GOALS)
+SPLITS: Final = ("train", "valid_seen", "valid_unseen", "valid_train")
+
+
+def check_task_types(task_types: Iterable[str]) -> tuple[str, ...]:
+    """The task types without repeats, in the order of `TASK_TYPES`.
+
+    Raises:
+        ValueError: If a type is unknown or the list is empty.
+    """
+    names = [task_types] if isinstance(task_types, str) else list(task_types)
+    for name in names:
+        if name not in GOALS:
+            raise unknown("task type", name, TASK_TYPES)
+    if not names:
+        raise ValueError(f"task_types is empty: choose from {', '.join(TASK_TYPES)}")
+    return tuple(name for name in TASK_TYPES if name in names)
 
 
 def _read(name: str) -> str:
@@ -36,14 +68,7 @@ def _tables() -> dict[str, Any]:
 
 
 def goal_pddl(goal: str, *, target: str, destination: str, lamp: str) -> str:
-    """The goal section of a problem, with the closing parenthesis of the problem.
-
-    Args:
-        goal: One of the values of `tasks.GOALS`.
-        target: Type of the object.
-        destination: Type of the receptacle.
-        lamp: Type of the lamp.
-    """
+    """The goal section of a problem, with the closing parenthesis of the problem."""
     text: str = _tables()["goals"][goal]["pddl"]
     return text.replace("#", "-").format(obj=target, recep=destination, toggle=lamp)
 

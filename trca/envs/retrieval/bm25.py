@@ -12,8 +12,8 @@ the document's length in Lucene's one-byte code; ``k1`` = 0.9 and ``b`` = 0.4, a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import fields
+from collections.abc import Iterable, Sequence
+from dataclasses import fields, replace
 from functools import lru_cache, partial
 from operator import attrgetter
 from pathlib import Path
@@ -22,13 +22,12 @@ from typing import Any, Final, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from trca.common.shared import Shared
+from trca.common.files import FileVersion, versions
+from trca.common.shared import Shared, named
 from trca.envs.retrieval.analysis import lucene_tokens
-from trca.envs.retrieval.blocks import Block, batched
-from trca.envs.retrieval.lengths import LENGTHS
-from trca.envs.retrieval.postings import Postings, merged
-from trca.envs.retrieval.storage import Writer, read_arrays, writing
-from trca.envs.retrieval.vocabulary import Vocabulary, encoded
+from trca.envs.retrieval.passages import Passage, StoredPassages
+from trca.envs.retrieval.postings import LENGTHS, Block, Postings, batched, merged
+from trca.envs.retrieval.storage import SortedStrings, Writer, encoded, read_arrays, writing
 
 K1: Final = np.float32(0.9)
 B: Final = np.float32(0.4)
@@ -62,7 +61,7 @@ class BM25(Shared):
         """
         self._postings = postings
         self._order = order
-        self._vocabulary = Vocabulary(postings.terms, postings.term_ends)
+        self._vocabulary = SortedStrings(postings.terms, postings.term_ends)
         average = np.float32(postings.tokens / max(postings.filled, 1))
         norms = K1 * ((1 - B) + B * LENGTHS.astype(np.float32) / max(average, np.float32(1e-9)))
         frequency, length = postings.profiles.T
@@ -84,7 +83,7 @@ class BM25(Shared):
             ValueError: If ``texts`` and ``ids`` have different lengths.
         """
         blocks = [Block.of(batch) for batch in batched(texts)]
-        postings = merged([partial(_same, block) for block in blocks])
+        postings = merged([partial(blocks.__getitem__, at) for at in range(len(blocks))])
         if ids is not None and len(ids) != postings.size:
             raise ValueError(f"there are {postings.size} texts but {len(ids)} ids: give one each")
         return cls(postings, None if ids is None else order_of(ids))
@@ -116,7 +115,7 @@ class BM25(Shared):
         return self._best(candidates, scores.astype(np.float32), limit)
 
     def _find(self, token: str, count: int) -> _Term | None:
-        row = self._vocabulary.find(token)
+        row = self._vocabulary.find(encoded(token))
         if row is None:
             return None
         start = int(self._postings.row_ends[row - 1]) if row else 0
@@ -165,7 +164,8 @@ class BM25(Shared):
                     return self._looked_up(documents[kept], scores[kept], terms[place:], limit)
             documents = self._postings.documents[term.start : term.end].astype(np.intp)
             before = total[documents]
-            total[documents] = before + self._scores(term)
+            by_profile = term.weight - term.weight / self._saturation
+            total[documents] = before + by_profile.take(self._postings.codes[term.start : term.end])
             parts.append(documents[before == 0])
             scored += len(parts[-1])
             left -= len(documents)
@@ -194,11 +194,6 @@ class BM25(Shared):
                 kept = scores + gain >= _least(scores, limit)
                 documents, scores = documents[kept], scores[kept]
         return documents, scores
-
-    def _scores(self, term: _Term) -> NDArray[np.float32]:
-        """The contribution of a term to each of its documents."""
-        by_profile: NDArray[np.float32] = term.weight - term.weight / self._saturation
-        return by_profile.take(self._postings.codes[term.start : term.end])
 
     def _best(
         self, candidates: NDArray[np.intp], scores: NDArray[np.float32], limit: int
@@ -238,19 +233,20 @@ class BM25(Shared):
         return cls(Postings(**parts), order)
 
 
-def save_merged(folder: Path, blocks: Sequence[Callable[[], Block]], ids: Iterable[str]) -> None:
+def save_merged(folder: Path, blocks: Sequence[Path], ids: Iterable[str]) -> None:
     """Writes the index over the documents of several blocks. Its postings are never in memory.
 
     Args:
         folder: Target folder, which appears when complete.
-        blocks: Functions that return the blocks; each is called twice.
+        blocks: Folders of the blocks.
         ids: One id per document.
 
     Raises:
         FileExistsError: If the folder has other contents.
     """
     with writing(folder, _KIND, _VERSION) as writer:
-        _write(merged(blocks, writer.allocate), order_of(ids), writer)
+        loaders = [partial(Block.load, block) for block in blocks]
+        _write(merged(loaders, writer.allocate), order_of(ids), writer)
 
 
 def _write(postings: Postings, order: NDArray[np.int32] | None, writer: Writer) -> None:
@@ -269,13 +265,59 @@ def _least(scores: NDArray[np.float64], limit: int) -> float:
     return float(np.partition(scores, len(scores) - limit)[len(scores) - limit]) * (1 - 1e-6)
 
 
-def _same(block: Block) -> Block:
-    return block
-
-
 def order_of(ids: Iterable[str]) -> NDArray[np.int32]:
     """The rank of each id among all sorted ids, shape ``(ids,)``."""
     sorter = np.argsort(np.array([encoded(each) for each in ids], dtype=np.bytes_), kind="stable")
     order = np.empty(len(sorter), dtype=np.int32)
     order[sorter] = np.arange(len(sorter), dtype=np.int32)
     return order
+
+
+class BM25Retriever(Shared):
+    """A `Retriever` without server, Java or model."""
+
+    def __init__(self, passages: Sequence[Passage], index: BM25) -> None:
+        """Combines passages and their index."""
+        self._passages = passages
+        self._index = index
+
+    @classmethod
+    def of(cls, passages: Sequence[Passage]) -> BM25Retriever:
+        """Indexes passages in memory. Ids order passages of equal score."""
+        index = BM25.build(
+            (passage.contents for passage in passages), [passage.id for passage in passages]
+        )
+        return cls(passages, index)
+
+    @staticmethod
+    def open(index: str | Path) -> BM25Retriever:
+        """Opens the index in a folder, once per process and version of its files.
+
+        All processes share its memory.
+
+        Raises:
+            StoredDataError: If the folder is incomplete, damaged or of another version.
+        """
+        folder = Path(index).resolve()
+        return named(_opened(folder, versions(folder)), BM25Retriever.open, folder)
+
+    def __len__(self) -> int:
+        """The number of passages."""
+        return len(self._passages)
+
+    def search(self, queries: Sequence[str], limit: int) -> list[list[Passage]]:
+        """The best passages for each query; see `Retriever.search`."""
+        results = []
+        for query in queries:
+            documents, scores = self._index.search(query, limit)
+            pairs = zip(documents.tolist(), scores.tolist(), strict=True)
+            results.append([replace(self._passages[at], score=score) for at, score in pairs])
+        return results
+
+    def close(self) -> None:
+        """Does nothing, since the memory belongs to the page cache."""
+
+
+@lru_cache(maxsize=8)
+def _opened(folder: Path, files: tuple[FileVersion, ...]) -> BM25Retriever:
+    return BM25Retriever(StoredPassages(folder / "passages"), BM25.load(folder / "bm25"))

@@ -19,7 +19,6 @@ from typing import Any, Final
 
 import numpy as np
 from filelock import FileLock
-from numpy.typing import NDArray
 
 from trca.common.cache import digest
 from trca.common.progress import Report, silent
@@ -123,7 +122,9 @@ def index_dense(
             encoder.queries([""]).shape[1], kind, faiss.METRIC_INNER_PRODUCT
         )
         if not index.is_trained:
-            index.train(_sampled(blocks))
+            share = max(1, _SAMPLE // max(len(blocks), 1))
+            samples = [np.load(block, mmap_mode="r")[:share] for block in blocks]
+            index.train(np.concatenate(samples))
         for block in blocks:
             index.add(np.load(block))
         with writing(folder / "dense", _KIND, _VERSION) as writer:
@@ -146,11 +147,6 @@ def _vectors(folder: Path, encoder: Encoder, report: Report) -> Iterable[Path]:
             np.save(unfinished, encoder.passages(texts))
             os.replace(unfinished, path)
         yield path
-
-
-def _sampled(blocks: Sequence[Path]) -> NDArray[np.float32]:
-    share = max(1, _SAMPLE // max(len(blocks), 1))
-    return np.concatenate([np.load(block, mmap_mode="r")[:share] for block in blocks])
 
 
 def _faiss() -> Any:

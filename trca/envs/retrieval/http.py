@@ -24,13 +24,7 @@ from trca.common.shared import Shared
 from trca.common.short_line import short_line
 from trca.envs.retrieval.passages import Passage
 from trca.envs.retrieval.retriever import RetrievalError
-from trca.envs.retrieval.wire import (
-    SHAPES,
-    ReplyError,
-    Shape,
-    read_reply,
-    request_body,
-)
+from trca.envs.retrieval.wire import SHAPES, ReplyError, Shape, read_reply, request_body
 
 _BREAKING: Final = 5
 """Number of failures in a row that exclude a server."""
@@ -111,9 +105,10 @@ class HttpRetriever(Shared):
         size = _PORTION if self._shape == "batch" else 1
         portions = [queries[start : start + size] for start in range(0, len(queries), size)]
         if len(portions) < 2:
-            return [passages for portion in portions for passages in self._ask(portion, limit)]
-        with ThreadPoolExecutor(min(len(portions), _AT_ONCE)) as pool:
-            results = list(pool.map(partial(self._ask, limit=limit), portions))
+            results = [self._ask(portion, limit) for portion in portions]
+        else:
+            with ThreadPoolExecutor(min(len(portions), _AT_ONCE)) as pool:
+                results = list(pool.map(partial(self._ask, limit=limit), portions))
         return [passages for portion in results for passages in portion]
 
     def close(self) -> None:
@@ -140,27 +135,14 @@ class HttpRetriever(Shared):
                 passages = read_reply(reply, len(queries), self._shape)
             except (httpx.HTTPError, _PassingError, ReplyError) as error:
                 problem = f"{url}: {type(error).__name__}: {short_line(error) or 'no reply'}"
-                self._note_failure(server)
+                self._note(server, failed=True)
             else:
-                self._note_success(server)
+                self._note(server, failed=False)
                 return [ranked[:limit] for ranked in passages]
         raise RetrievalError(f"no answer in {self._attempts} attempts: {problem}")
 
     def _post(self, url: str, body: dict[str, Any]) -> Any:
-        response, data = self._received(url, body)
-        text = data.decode(errors="replace")
-        status = f"HTTP {response.status_code}: {short_line(text)}"
-        if response.status_code >= 500 or response.status_code in (408, 425, 429):
-            raise _PassingError(status)
-        if response.status_code != 200:
-            raise RetrievalError(f"{url} refuses the request: {status}")
-        try:
-            return json.loads(data)
-        except (ValueError, RecursionError):
-            raise _PassingError(f"the reply is not JSON: {short_line(text)}") from None
-
-    def _received(self, url: str, body: dict[str, Any]) -> tuple[httpx.Response, bytes]:
-        """The response and its content, within the limits of time and size."""
+        """The decoded reply, within the limits of time and size."""
         deadline = time.monotonic() + self._timeout
         data = bytearray()
         with self._client.stream("POST", url, json=body) as response:
@@ -170,7 +152,16 @@ class HttpRetriever(Shared):
                     raise _PassingError(f"the reply has over {_LONGEST_REPLY >> 20} MiB")
                 if time.monotonic() > deadline:
                     raise _PassingError(f"the reply took over {self._timeout:g} s")
-        return response, bytes(data)
+        text = short_line(data.decode(errors="replace"))
+        status = f"HTTP {response.status_code}: {text}"
+        if response.status_code >= 500 or response.status_code in (408, 425, 429):
+            raise _PassingError(status)
+        if response.status_code != 200:
+            raise RetrievalError(f"{url} refuses the request: {status}")
+        try:
+            return json.loads(data)
+        except (ValueError, RecursionError):
+            raise _PassingError(f"the reply is not JSON: {text}") from None
 
     def _next_server(self) -> _Server | None:
         """The next server in turn; None if all servers are excluded.
@@ -189,14 +180,10 @@ class HttpRetriever(Shared):
                     return server
         return None
 
-    def _note_failure(self, server: _Server) -> None:
+    def _note(self, server: _Server, *, failed: bool) -> None:
         with self._lock:
-            server.failures += 1
+            server.failures = server.failures + 1 if failed else 0
             server.closed_until = time.monotonic() + self._cooldown
-
-    def _note_success(self, server: _Server) -> None:
-        with self._lock:
-            server.failures = 0
 
 
 @cache

@@ -15,15 +15,14 @@ import multiprocessing
 import shutil
 from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from functools import partial
 from pathlib import Path
 
 from filelock import FileLock
 
 from trca.common.progress import Report, silent
-from trca.envs.retrieval.blocks import BLOCK_SIZE, Block
 from trca.envs.retrieval.bm25 import save_merged
 from trca.envs.retrieval.passages import Passage, StoredPassages, store_passages
+from trca.envs.retrieval.postings import BLOCK_SIZE, Block
 
 
 def index_corpus(
@@ -79,7 +78,7 @@ def _index(folder: Path, workers: int, report: Report) -> None:
             report("indexing blocks", done, len(starts))
     report("joining blocks", 0, 0)
     ids = (passage.id for passage in stored)
-    save_merged(folder / "bm25", [partial(Block.load, place) for place in places], ids)
+    save_merged(folder / "bm25", places, ids)
 
 
 def _invert(folder: Path, start: int, end: int) -> None:

@@ -39,9 +39,6 @@ class LuceneRetriever(Shared):
     def __init__(self, index: str | Path) -> None:
         """Opens an index of `build_lucene`, Anserini or Pyserini.
 
-        Args:
-            index: The folder.
-
         Raises:
             RetrievalError: If Java, Anserini or the index is missing or broken.
         """
@@ -104,7 +101,8 @@ def build_lucene(folder: Path, passages: Iterable[Passage], threads: int = 1) ->
         command += ["-generator", "DefaultLuceneDocumentGenerator", "-storeRaw"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
-            raise RetrievalError(f"Anserini failed to index: {_last_lines(done)}")
+            lines = (done.stdout + done.stderr).strip().splitlines()[-3:]
+            raise RetrievalError(f"Anserini failed to index: {' '.join(map(str.strip, lines))}")
         os.rename(work / "index", folder)
     finally:
         shutil.rmtree(work, ignore_errors=True)
@@ -156,12 +154,13 @@ def _java_of(jar: Path) -> int:
 
 def _java_class(name: str) -> Any:
     """A Java class by name; starts Java if necessary."""
-    java, jar = preflight() if not _running() else (None, None)
     try:
         import jnius_config
     except ImportError:
+        preflight()  # names a missing Java first
         raise RetrievalError("Lucene needs pyjnius: pip install 'trca[lucene]'") from None
-    if java is not None:
+    if not jnius_config.vm_running:
+        java, jar = preflight()
         os.environ.setdefault("JAVA_HOME", str(java.resolve().parents[1]))
         jnius_config.add_options(f"-Xmx{_MEMORY}", "-Xrs")  # -Xrs leaves Ctrl-C to Python
         jnius_config.add_classpath(str(jar))
@@ -173,21 +172,8 @@ def _java_class(name: str) -> Any:
         raise RetrievalError(f"this process runs Java without Anserini ({error})") from None
 
 
-def _running() -> bool:
-    try:
-        import jnius_config
-    except ImportError:
-        return False
-    return bool(jnius_config.vm_running)
-
-
 def _passage(hit: Any) -> Passage:
     raw = hit.lucene_document.get("raw")
     if raw is None:
         raise RetrievalError("this Lucene index has no raw documents: index with -storeRaw")
     return Passage(hit.docid, json.loads(raw)["contents"], hit.score)
-
-
-def _last_lines(done: subprocess.CompletedProcess[str]) -> str:
-    lines = (done.stdout + done.stderr).strip().splitlines()
-    return " ".join(line.strip() for line in lines[-3:])

@@ -6,19 +6,15 @@ of FlashRAG and Search-R1: ``'"Ada Lovelace"\nShe wrote the first program.'``.
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, overload
-
-import numpy as np
+from typing import Final, overload
 
 from trca.common.errors import DataError
 from trca.common.json_lines import numbered_rows
-from trca.envs.retrieval.storage import read_arrays, writing
-from trca.envs.retrieval.vocabulary import encoded
+from trca.envs.retrieval.storage import ByteStrings, encoded, read_arrays, writing
 
 _KIND: Final = "store of passages"
 _VERSION: Final = 1
@@ -28,13 +24,6 @@ class CorpusError(DataError):
     """A line of a corpus file is malformed."""
 
     def __init__(self, path: Path, line: int, problem: str) -> None:
-        """Makes the message.
-
-        Args:
-            path: The file.
-            line: The line, from 1.
-            problem: The problem.
-        """
         super().__init__(f"{path}:{line}: {problem}", path, line, problem)
 
 
@@ -80,12 +69,12 @@ class StoredPassages(Sequence[Passage]):
             StoredDataError: If the folder is incomplete, damaged or of another version.
         """
         arrays, _ = read_arrays(folder, _KIND, _VERSION, verify)
-        self._ids = arrays["ids"].data, arrays["id_ends"].data
-        self._contents = arrays["contents"].data, arrays["contents_ends"].data
+        self._ids = ByteStrings(arrays["ids"], arrays["id_ends"])
+        self._contents = ByteStrings(arrays["contents"], arrays["contents_ends"])
 
     def __len__(self) -> int:
         """The number of passages."""
-        return len(self._ids[1])
+        return len(self._ids)
 
     @overload
     def __getitem__(self, number: int) -> Passage: ...
@@ -96,7 +85,10 @@ class StoredPassages(Sequence[Passage]):
         if isinstance(number, slice):
             return [self[each] for each in range(*number.indices(len(self)))]
         place = range(len(self))[number]
-        return Passage(_piece(*self._ids, place), _piece(*self._contents, place))
+        return Passage(
+            str(self._ids[place], "utf-8", "surrogatepass"),
+            str(self._contents[place], "utf-8", "surrogatepass"),
+        )
 
 
 def store_passages(folder: Path, passages: Iterable[Passage]) -> None:
@@ -109,23 +101,14 @@ def store_passages(folder: Path, passages: Iterable[Passage]) -> None:
     Raises:
         FileExistsError: If the folder has other contents.
     """
-    with writing(folder, _KIND, _VERSION) as writer:
-        ends = {"ids": array("q"), "contents": array("q")}
-        raw = {name: writer.path / f"{name}.raw" for name in ends}
-        with raw["ids"].open("wb") as ids, raw["contents"].open("wb") as contents:
-            for passage in passages:
-                ids.write(encoded(passage.id))
-                contents.write(encoded(passage.contents))
-                ends["ids"].append(ids.tell())
-                ends["contents"].append(contents.tell())
-        for name, path in raw.items():
-            if path.stat().st_size:
-                writer.add(name, np.memmap(path, dtype=np.uint8, mode="r"))
-            else:
-                writer.add(name, np.empty(0, dtype=np.uint8))
-            path.unlink()
-        writer.add("id_ends", np.frombuffer(ends["ids"], dtype=np.int64))
-        writer.add("contents_ends", np.frombuffer(ends["contents"], dtype=np.int64))
+    with (
+        writing(folder, _KIND, _VERSION) as writer,
+        writer.strings("ids", "id_ends") as add_id,
+        writer.strings("contents", "contents_ends") as add_contents,
+    ):
+        for passage in passages:
+            add_id(encoded(passage.id))
+            add_contents(encoded(passage.contents))
 
 
 def read_corpus(path: Path) -> Iterator[Passage]:
@@ -141,16 +124,8 @@ def read_corpus(path: Path) -> Iterator[Passage]:
         CorpusError: If a line is malformed, or a compressed file is broken or truncated.
     """
     for number, row in numbered_rows(path, partial(CorpusError, path)):
-        yield _passage(row, path, number)
-
-
-def _passage(row: Any, path: Path, number: int) -> Passage:
-    if not isinstance(row, dict) or "id" not in row or not isinstance(row.get("contents"), str):
-        keys = ", ".join(row) if isinstance(row, dict) else type(row).__name__
-        raise CorpusError(path, number, f'expected {{"id": ..., "contents": "..."}}, found {keys}')
-    return Passage(str(row["id"]), row["contents"])
-
-
-def _piece(characters: memoryview, ends: memoryview, place: int) -> str:
-    start = ends[place - 1] if place else 0
-    return str(characters[start : ends[place]], "utf-8", "surrogatepass")
+        if not isinstance(row, dict) or "id" not in row or not isinstance(row.get("contents"), str):
+            keys = ", ".join(row) if isinstance(row, dict) else type(row).__name__
+            problem = f'expected {{"id": ..., "contents": "..."}}, found {keys}'
+            raise CorpusError(path, number, problem)
+        yield Passage(str(row["id"]), row["contents"])

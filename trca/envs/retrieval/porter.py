@@ -2,7 +2,7 @@
 
 This module follows Martin Porter's Java code: the published algorithm with two later changes
 (``-bli`` in place of ``-abli``, and ``-logi``). Words of one or two letters stay unchanged, and
-every character that is no vowel counts as a consonant.
+every character that is not a vowel counts as a consonant.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _tidied(word: str) -> str:
     """Repairs a word after the removal of ``-ed`` or ``-ing``."""
     if word.endswith(("at", "bl", "iz")):
         return word + "e"
-    if _ends_doubled(word):
+    if len(word) > 1 and word[-1] == word[-2] and _shape(word)[-1] == "c":
         return word if word[-1] in "lsz" else word[:-1]
     if _measure(word) == 1 and _ends_short(word):
         return word + "e"
@@ -116,10 +116,6 @@ def _measure(word: str) -> int:
 
 def _has_vowel(word: str) -> bool:
     return "v" in _shape(word)
-
-
-def _ends_doubled(word: str) -> bool:
-    return len(word) > 1 and word[-1] == word[-2] and _shape(word)[-1] == "c"
 
 
 def _ends_short(word: str) -> bool:

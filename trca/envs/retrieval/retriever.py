@@ -42,7 +42,7 @@ class Retriever(Protocol):
 
 
 _OPENERS: Final = {
-    "bm25": "trca.envs.retrieval.bm25_retriever:BM25Retriever.open",
+    "bm25": "trca.envs.retrieval.bm25:BM25Retriever.open",
     "lucene": "trca.envs.retrieval.lucene:LuceneRetriever",
     "dense": "trca.envs.retrieval.dense:DenseRetriever",
     "http": "trca.envs.retrieval.http:HttpRetriever",

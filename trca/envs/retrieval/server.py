@@ -72,11 +72,7 @@ class Batcher:
     """
 
     def __init__(self, retriever: Retriever) -> None:
-        """Makes a batcher; `run` performs the searches.
-
-        Args:
-            retriever: The retriever.
-        """
+        """Makes a batcher; `run` performs the searches."""
         self._retriever = retriever
         self._waiting: asyncio.Queue[_Waiting] = asyncio.Queue()
         self.waiting = 0
@@ -106,30 +102,23 @@ class Batcher:
             while not self._waiting.empty() and size < MOST_QUERIES:
                 batch.append(self._waiting.get_nowait())
                 size += len(batch[-1].queries)
-            try:
-                await self._serve(batch)
-            except Exception as error:
-                # One bad request must not fail the further requests of its batch.
-                for request in batch:
-                    await self._serve_alone(request, error if len(batch) == 1 else None)
+            await self._serve(batch)
 
     async def _serve(self, batch: Sequence[_Waiting]) -> None:
-        queries = [query for request in batch for query in request.queries]
-        limit = max(request.limit for request in batch)
-        results = iter(await asyncio.to_thread(self._retriever.search, queries, limit))
-        for request in batch:
-            passages = [next(results)[: request.limit] for _ in request.queries]
-            if not request.passages.done():
-                request.passages.set_result(passages)
-
-    async def _serve_alone(self, request: _Waiting, error: Exception | None) -> None:
-        if error is None:
-            try:
+        try:
+            queries = [query for request in batch for query in request.queries]
+            limit = max(request.limit for request in batch)
+            results = iter(await asyncio.to_thread(self._retriever.search, queries, limit))
+            for request in batch:
+                passages = [next(results)[: request.limit] for _ in request.queries]
+                if not request.passages.done():
+                    request.passages.set_result(passages)
+        except Exception as error:
+            # One bad request must not fail the further requests of its batch.
+            for request in batch if len(batch) > 1 else ():
                 await self._serve([request])
-            except Exception as second_error:
-                error = second_error
-        if error is not None and not request.passages.done():
-            request.passages.set_exception(error)
+            if not batch[0].passages.done():
+                batch[0].passages.set_exception(error)
 
 
 def create_app(load: Callable[[], Retriever], topk: int = 3) -> FastAPI:
@@ -190,19 +179,17 @@ def create_app(load: Callable[[], Retriever], topk: int = 3) -> FastAPI:
             return problem(422, details)
         if batcher is None:
             return await health()
-        single = isinstance(query_request, SingleRequest)
-        queries = (
-            [query_request.query]
-            if isinstance(query_request, SingleRequest)
-            else query_request.queries
-        )
+        shape: Shape = "batch"
+        if isinstance(query_request, SingleRequest):
+            shape, queries = "single", [query_request.query]
+        else:
+            queries = query_request.queries
         try:
             passages = await batcher.search(queries, query_request.topk or topk)
         except BusyError:
             return problem(503, f"more than {MOST_WAITING} queries are waiting")
         except RetrievalError as error:
             return problem(502, str(error))
-        shape: Shape = "single" if single else "batch"
         return JSONResponse(reply_body(passages, shape, query_request.return_scores))
 
     return app

@@ -34,23 +34,6 @@ _AT_ONCE: Final = 8
 _NUMBER: Final = re.compile(r"^\W*(?:doc(?:ument)?\s*\d+\W*|\[?\d+[\].):]+)\s*", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class _Episode:
-    """The task of a query.
-
-    Attributes:
-        question: The question.
-        answers: Its right answers.
-        noisy: Probability of noisy documents.
-        seed: Seed of the rollout.
-    """
-
-    question: str
-    answers: tuple[str, ...]
-    noisy: float
-    seed: int
-
-
 class SimulatedRetriever(Shared):
     """A `Retriever` with passages from a language model at an OpenAI-compatible endpoint.
 
@@ -113,7 +96,7 @@ class SimulatedRetriever(Shared):
             seed: Seed of the rollout.
         """
         noisy = noise_share(progress, *self._noise)
-        return ToldRetriever(self, _Episode(question, tuple(answers), noisy, seed))
+        return ToldRetriever(self, question, tuple(answers), noisy, seed)
 
     def search(self, queries: Sequence[str], limit: int) -> list[list[Passage]]:
         """Useful passages for each query; see `Retriever.search`."""
@@ -124,14 +107,14 @@ class SimulatedRetriever(Shared):
         self._endpoint.close()
 
     def invent(
-        self, queries: Sequence[str], limit: int, episode: _Episode | None
+        self, queries: Sequence[str], limit: int, rollout: ToldRetriever | None
     ) -> list[list[Passage]]:
         """Requests passages for each query, several queries at once.
 
         Args:
             queries: The queries.
             limit: Largest number of passages per query.
-            episode: The task of the queries; None for useful documents without a question.
+            rollout: The rollout of the queries; None for useful documents without a question.
 
         Raises:
             RetrievalError: If there is no reply, or a reply without documents.
@@ -139,14 +122,15 @@ class SimulatedRetriever(Shared):
         if not queries:
             return []
         with ThreadPoolExecutor(min(len(queries), _AT_ONCE)) as pool:
-            return list(pool.map(partial(self._ask, episode=episode, limit=limit), queries))
+            return list(pool.map(partial(self._ask, rollout=rollout, limit=limit), queries))
 
-    def _ask(self, query: str, episode: _Episode | None, limit: int) -> list[Passage]:
-        seed = _number(episode.seed if episode else 0, query)
-        noisy = episode is not None and seed / 2**32 < episode.noisy
+    def _ask(self, query: str, rollout: ToldRetriever | None, limit: int) -> list[Passage]:
+        text = f"{rollout.seed if rollout else 0}\0{query}".encode(errors="replace")
+        seed = int.from_bytes(hashlib.blake2b(text, digest_size=4).digest())
+        noisy = rollout is not None and seed / 2**32 < rollout.noisy
         try:
             written = self._endpoint.ask(
-                self.prompt(query, episode, noisy),
+                self.prompt(query, rollout, noisy),
                 temperature=self._temperature,
                 max_tokens=4 * self._documents * self._words,
                 seed=seed % 2**31,
@@ -160,14 +144,14 @@ class SimulatedRetriever(Shared):
             )
         return passages[: min(limit, self._documents)]
 
-    def prompt(self, query: str, episode: _Episode | None, noisy: bool) -> str:
+    def prompt(self, query: str, rollout: ToldRetriever | None, noisy: bool) -> str:
         """The prompt of a query, in ZeroSearch's words."""
         kind = "noisy" if noisy else "useful"
         question_line = ""
-        if episode is not None:
-            answers = " or ".join(episode.answers)
+        if rollout is not None:
+            answers = " or ".join(rollout.answers)
             question_line = (
-                f"The user is trying to answer the question: {episode.question} whose answer is"
+                f"The user is trying to answer the question: {rollout.question} whose answer is"
                 f" {answers}.\n"
             )
         return (
@@ -179,17 +163,27 @@ class SimulatedRetriever(Shared):
         )
 
 
+@dataclass(frozen=True, slots=True)
 class ToldRetriever:
-    """A `Retriever` for one rollout, made by `SimulatedRetriever.about`."""
+    """A `Retriever` for one rollout, made by `SimulatedRetriever.about`.
 
-    def __init__(self, engine: SimulatedRetriever, episode: _Episode) -> None:
-        """Combines the engine and the task of the rollout."""
-        self._engine = engine
-        self._episode = episode
+    Attributes:
+        engine: The engine.
+        question: The question of the rollout.
+        answers: Its right answers.
+        noisy: Probability of noisy documents.
+        seed: Seed of the rollout.
+    """
+
+    engine: SimulatedRetriever
+    question: str
+    answers: tuple[str, ...]
+    noisy: float
+    seed: int
 
     def search(self, queries: Sequence[str], limit: int) -> list[list[Passage]]:
         """Useful or noisy passages for each query; see `Retriever.search`."""
-        return self._engine.invent(queries, limit, self._episode)
+        return self.engine.invent(queries, limit, self)
 
     def close(self) -> None:
         """Does nothing, since the engine stays open."""
@@ -222,9 +216,3 @@ def documents(written: str) -> list[Passage]:
         elif texts and text:
             texts[-1] = f"{texts[-1]} {text}".strip()
     return [Passage("", text) for text in texts if text]
-
-
-def _number(seed: int, query: str) -> int:
-    """A number from 0 to 2^32 - 1, equal on every machine."""
-    digest = hashlib.blake2b(f"{seed}\0{query}".encode(errors="replace"), digest_size=4).digest()
-    return int.from_bytes(digest)

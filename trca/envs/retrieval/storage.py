@@ -6,10 +6,12 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, overload
 
 import numpy as np
 from numpy.lib.format import open_memmap
@@ -21,18 +23,14 @@ from trca.common.files import sha256
 _CONTENTS: Final = "contents.json"
 _READ_AT_ONCE: Final = 256 * 2**20
 """Larger files are checked by size only, because reading takes every process seconds."""
+_MARKS: Final = 4096
+"""Number of strings in memory, at equal distances; a search starts with these strings."""
 
 
 class StoredDataError(DataError):
     """A folder of stored data is incomplete, changed, or of another kind or version."""
 
     def __init__(self, folder: Path, problem: str) -> None:
-        """Makes the message.
-
-        Args:
-            folder: The folder.
-            problem: The problem and the fix.
-        """
         super().__init__(f"{folder}: {problem}", folder, problem)
 
 
@@ -45,19 +43,14 @@ class Writer:
     """
 
     def __init__(self, path: Path) -> None:
-        """Starts with an empty folder.
-
-        Args:
-            path: The folder.
-        """
         self.path = path
         self.facts: dict[str, Any] = {}
         self._allocated: dict[str, NDArray[Any]] = {}
 
-    def add(self, name: str, array: NDArray[Any]) -> None:
+    def add(self, name: str, values: NDArray[Any]) -> None:
         """Writes an array under a name; allocated arrays are already in the folder."""
-        if self._allocated.get(name) is not array:
-            np.save(self.path / f"{name}.npy", array)
+        if self._allocated.get(name) is not values:
+            np.save(self.path / f"{name}.npy", values)
 
     def allocate(self, name: str, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
         """A file-backed array to fill; only the pages in use are in memory."""
@@ -67,6 +60,79 @@ class Writer:
         mapped: Any = open_memmap
         self._allocated[name] = mapped(self.path / f"{name}.npy", "w+", dtype, shape)
         return self._allocated[name]
+
+    @contextmanager
+    def strings(self, name: str, ends_name: str) -> Iterator[Callable[[bytes], object]]:
+        """Yields a function that appends a string to the arrays of a `ByteStrings`."""
+        raw, ends = self.path / f"{name}.raw", array("q")
+        with raw.open("wb") as file:
+
+            def append(string: bytes) -> None:
+                file.write(string)
+                ends.append(file.tell())
+
+            yield append
+        size = raw.stat().st_size
+        self.add(name, np.memmap(raw, np.uint8, "r") if size else np.empty(0, np.uint8))
+        self.add(ends_name, np.array(ends, np.int64))
+        raw.unlink()
+
+
+class ByteStrings(Sequence[bytes]):
+    """Byte strings in two arrays, which may be memory-mapped: only accessed strings are read."""
+
+    def __init__(self, data: NDArray[np.uint8], ends: NDArray[np.int64]) -> None:
+        """Combines the arrays.
+
+        Args:
+            data: The strings, concatenated.
+            ends: End of each string in ``data``, shape ``(strings,)``.
+        """
+        self._data, self._ends = data.data, ends.data
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    @overload
+    def __getitem__(self, number: int) -> bytes: ...
+    @overload
+    def __getitem__(self, number: slice) -> list[bytes]: ...
+    def __getitem__(self, number: int | slice) -> bytes | list[bytes]:
+        """A string by its number from 0, or several."""
+        if isinstance(number, slice):
+            return [self[each] for each in range(*number.indices(len(self)))]
+        start = self._ends[number - 1] if number else 0
+        return bytes(self._data[start : self._ends[number]])
+
+    def __iter__(self) -> Iterator[bytes]:
+        start = 0
+        for end in self._ends:
+            yield bytes(self._data[start:end])
+            start = end
+
+
+class SortedStrings(ByteStrings):
+    """Sorted byte strings. Opening millions of them takes no time and little memory."""
+
+    def __init__(self, data: NDArray[np.uint8], ends: NDArray[np.int64]) -> None:
+        """Combines the arrays; see `ByteStrings`."""
+        super().__init__(data, ends)
+        self._stride = max(1, len(ends) // _MARKS)
+        self._marks = [self[number] for number in range(0, len(ends), self._stride)]
+
+    def find(self, string: bytes) -> int | None:
+        """The number of a string, in logarithmic time; None for an unknown string."""
+        mark = bisect_right(self._marks, string)
+        if not mark:
+            return None
+        first, end = (mark - 1) * self._stride, min(mark * self._stride, len(self))
+        number = first + bisect_left(range(first, end), string, key=self.__getitem__)
+        return number if number < end and self[number] == string else None
+
+
+def encoded(text: str) -> bytes:
+    """The text in UTF-8. An unpaired surrogate, which JSON may contain, becomes three bytes."""
+    return text.encode("utf-8", "surrogatepass")
 
 
 @contextmanager
@@ -101,7 +167,11 @@ def writing(folder: Path, kind: str, version: int) -> Iterator[Writer]:
         try:
             os.rename(work, folder)
         except OSError:
-            if not _holds(folder, contents):
+            try:
+                stored = json.loads((folder / _CONTENTS).read_text())
+            except (OSError, ValueError):
+                stored = None
+            if stored != contents:
                 raise FileExistsError(
                     f"{folder} has other contents: delete it or choose another folder"
                 ) from None
@@ -139,13 +209,6 @@ def read_arrays(
         if path.suffix == ".npy":
             arrays[path.stem] = np.asarray(np.load(path, mmap_mode="r"))
     return arrays, contents["facts"]
-
-
-def _holds(folder: Path, contents: dict[str, Any]) -> bool:
-    try:
-        return bool(json.loads((folder / _CONTENTS).read_text()) == contents)
-    except (OSError, ValueError):
-        return False
 
 
 def _contents(folder: Path, kind: str, version: int) -> dict[str, Any]:

@@ -59,13 +59,14 @@ def reply_body(
     results: Sequence[Sequence[Passage]], shape: Shape, with_scores: bool
 ) -> dict[str, Any]:
     """The body of a reply."""
-    result = [[_hit(passage, with_scores) for passage in passages] for passages in results]
+    result = []
+    for passages in results:
+        hits: list[dict[str, Any]] = [{"id": p.id, "contents": p.contents} for p in passages]
+        if with_scores:
+            scored = zip(hits, passages, strict=True)
+            hits = [{"document": document, "score": p.score} for document, p in scored]
+        result.append(hits)
     return {"result": result if shape == "batch" else result[0]}
-
-
-def _hit(passage: Passage, with_scores: bool) -> dict[str, Any]:
-    document = {"id": passage.id, "contents": passage.contents}
-    return {"document": document, "score": passage.score} if with_scores else document
 
 
 def _passage(hit: Any) -> Passage:
@@ -82,5 +83,5 @@ def _passage(hit: Any) -> Passage:
     try:
         score = None if score is None else float(score)
     except OverflowError:
-        raise ReplyError(f"a score is no finite number: {short_line(score)}") from None
+        raise ReplyError(f"a score is not a finite number: {short_line(score)}") from None
     return Passage(str(document.get("id", "")), contents, score)

@@ -6,21 +6,18 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from trca.envs.adapter import Adapter
-from trca.envs.searchqa.actions import Action, read_action
 from trca.envs.searchqa.beliefs import Beliefs, Known
 from trca.envs.searchqa.binding import SearchQABinding, bind, formats_of
 from trca.envs.searchqa.context import context_key, memory_line
 from trca.envs.searchqa.facts import SearchQAFacts
 from trca.envs.searchqa.pages import REJECTED
-from trca.envs.searchqa.reading import read_passages, says, spaced
+from trca.envs.searchqa.reading import Action, read_action, read_passages, says, spaced
 
 
 class SearchQAAdapter(Adapter):
     """Follows a SearchQA episode; reads the question, observations and actions only.
 
     Attributes:
-        binding: The parsed question.
-        facts: The facts of the last transition (the defaults after ``reset``).
         beliefs: The episode as observed so far.
     """
 
@@ -28,37 +25,20 @@ class SearchQAAdapter(Adapter):
     binding_type: ClassVar[type[SearchQABinding]] = SearchQABinding
     binding: SearchQABinding
     facts: SearchQAFacts
-
-    def __init__(self) -> None:
-        self.binding = SearchQABinding()
-        self.facts = SearchQAFacts()
-        self.beliefs = Beliefs(self.binding)
+    beliefs: Beliefs
 
     def reset(self, instruction: str, observation: str, admissible: Sequence[str]) -> None:
-        """Starts an episode.
-
-        Args:
-            instruction: The question.
-            observation: The first observation, which contains only the question.
-            admissible: The admissible actions in the first state.
-        """
+        """Starts an episode. The first observation contains only the question."""
         self.binding = bind(instruction)
         self.facts = SearchQAFacts()
         self.beliefs = Beliefs(self.binding)
 
     def step(self, action: str, observation: str, admissible: Sequence[str]) -> SearchQAFacts:
-        """Reads one transition and returns its facts.
-
-        Args:
-            action: The agent's action; blank if its response contained no readable action.
-            observation: The observation after the action.
-            admissible: The admissible actions after the action.
-        """
+        """Reads one transition and returns its facts; see `Adapter.step`."""
         read = read_action(action)
         accepted = read.verb != "" and observation != REJECTED
-        parsed = not action.isspace() and action != ""
         if not accepted:
-            self.facts = SearchQAFacts(parsed=parsed, verb=read.verb)
+            self.facts = SearchQAFacts(parsed=action.strip() != "", verb=read.verb)
         elif read.verb == "answer":
             self.facts = self._answer(read)
         else:

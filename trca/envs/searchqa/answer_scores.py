@@ -51,17 +51,9 @@ def word_set_f1(answer: str, aliases: Sequence[str]) -> float:
     Returns:
         The best harmonic mean of precision and recall over the aliases, 0 to 1.
     """
-    words = _words(answer)
-    return max((_overlap(words, _words(alias)) for alias in aliases), default=0.0)
-
-
-def _words(text: str) -> set[str]:
-    return set(text.lower().translate(_SPACED).split())
-
-
-def _overlap(words: set[str], gold: set[str]) -> float:
-    common = len(words & gold)
-    return 2 * common / (len(words) + len(gold)) if common else 0.0
+    words, *golds = (set(each.lower().translate(_SPACED).split()) for each in (answer, *aliases))
+    scores = (2 * len(words & gold) / max(len(words) + len(gold), 1) for gold in golds)
+    return max(scores, default=0.0)
 
 
 def gold_recall(question: Question, retrieved: Iterable[Passage]) -> float | None:
@@ -71,12 +63,7 @@ def gold_recall(question: Question, retrieved: Iterable[Passage]) -> float | Non
     neither can be compared.
     """
     passages = list(retrieved)
-    if question.gold_ids and (not passages or any(passage.id for passage in passages)):
-        return _share({*question.gold_ids}, {passage.id for passage in passages})
-    if question.gold_titles:
-        return _share({*question.gold_titles}, {passage.title for passage in passages})
-    return None
-
-
-def _share(gold: set[str], retrieved: set[str]) -> float:
-    return len(gold & retrieved) / len(gold)
+    gold, names = {*question.gold_ids}, {passage.id for passage in passages}
+    if not gold or (passages and not any(names)):
+        gold, names = {*question.gold_titles}, {passage.title for passage in passages}
+    return len(gold & names) / len(gold) if gold else None

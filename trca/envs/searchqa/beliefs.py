@@ -7,11 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from trca.envs.searchqa.actions import Action
 from trca.envs.searchqa.binding import SearchQABinding
-from trca.envs.searchqa.proper_names import names_in
-from trca.envs.searchqa.reading import Shown, says, spaced
-from trca.envs.searchqa.relations import stems_of
+from trca.envs.searchqa.english import names_in, stems_of
+from trca.envs.searchqa.reading import Action, Shown, says, spaced
 
 _SENTENCE: Final = re.compile(r"(?<=[.!?…])\s+(?=\W*[A-Z0-9])")
 
@@ -44,7 +42,7 @@ class Beliefs:
 
     Attributes:
         binding: The parsed question.
-        tool: The verb of the last accepted action; blank before the first.
+        tool: The verb of the last accepted action; empty before the first.
         queries: Past queries as words between spaces, ordered by last use (values: the query as
             written).
         results: Keys of the last search's results, in order.
@@ -55,7 +53,7 @@ class Beliefs:
         relations: Words of the relation that a relevant passage has shown.
         leads: Names learned from passages, as words between spaces, in order (values: the name as
             written).
-        reply: The submitted answer; blank before.
+        reply: The submitted answer; empty before.
     """
 
     def __init__(self, binding: SearchQABinding) -> None:
@@ -76,12 +74,7 @@ class Beliefs:
         ).union(binding.relation)
 
     def update(self, action: Action, passages: Sequence[Shown]) -> None:
-        """Updates the beliefs after an accepted action.
-
-        Args:
-            action: The action.
-            passages: The passages in the observation after the action.
-        """
+        """Updates the beliefs after an accepted action."""
         self.tool = action.verb
         if action.verb == "answer":
             self.reply = action.argument

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, Literal
 
-from trca.envs.searchqa.proper_names import FILLER, names_asked
-from trca.envs.searchqa.relations import is_relation, stems_of, words_of
+from trca.envs.searchqa.english import FILLER, is_relation, names_asked, stems_of, words_of
 
 AnswerFormat = Literal["name", "date", "number", "choice", "yes or no"]
 
@@ -53,7 +52,7 @@ _LIMITING: Final = frozenset(_LIMITING_TEXT.split())
 class SearchQABinding:
     """The requirements in a question. The defaults contain no requirement.
 
-    `trca.envs.searchqa.relations` defines the stems.
+    `trca.envs.searchqa.english` defines the stems.
 
     Attributes:
         entity: The subject: the last name in the question, as written; blank without names.
@@ -79,12 +78,10 @@ class SearchQABinding:
 
 @lru_cache(maxsize=4096)
 def bind(question: str) -> SearchQABinding:
-    """Parses a question; any text is valid.
-
-    Args:
-        question: The question.
-    """
-    text = _tidy(question)
+    """Parses a question; any text is valid."""
+    text = " ".join(question.split())
+    if text.startswith('"') and text.endswith('"') and '""' in text:
+        text = text[1:-1].replace('""', '"')  # the quotation marks of a CSV table
     choices = _choices(text)
     names = names_asked(text, bool(choices) or _is_yes_no(text)) or _longest_run(text)
     content = _telling(text, {word for name in names for word in words_of(name)})
@@ -105,12 +102,7 @@ def bind(question: str) -> SearchQABinding:
 
 
 def formats_of(answer: str, choices: Sequence[str]) -> tuple[AnswerFormat, ...]:
-    """The formats that an answer fits; empty for a long answer or one without any letter or digit.
-
-    Args:
-        answer: The submitted answer.
-        choices: The alternatives in the question.
-    """
+    """The formats that an answer fits; empty for a long answer, or without any letter or digit."""
     words = words_of(answer)
     if not words or len(words) > 12:
         return ()
@@ -120,18 +112,13 @@ def formats_of(answer: str, choices: Sequence[str]) -> tuple[AnswerFormat, ...]:
         "name": any(c.isalpha() for c in text) and words[0] not in ("yes", "no"),
         "date": digits or any(word in _MONTHS for word in words),
         "number": digits or any(word in _NUMBER_WORDS for word in words),
-        "choice": any(_alike(words, words_of(choice)) for choice in choices),
+        "choice": any(
+            set(words) <= (choice_words := set(words_of(choice))) or choice_words <= set(words)
+            for choice in choices
+        ),
         "yes or no": words in (("yes",), ("no",)),
     }
     return tuple([name for name, has in fits.items() if has])
-
-
-def _tidy(question: str) -> str:
-    """The question on one line, without the quotation marks of CSV tables."""
-    text = " ".join(question.split())
-    if text.startswith('"') and text.endswith('"') and '""' in text:
-        text = text[1:-1].replace('""', '"')
-    return text
 
 
 def _is_yes_no(text: str) -> bool:
@@ -160,7 +147,7 @@ def _choices(text: str) -> tuple[str, ...]:
 
 
 def _telling(text: str, excluded: Set[str]) -> list[str]:
-    """The content words of a text, without the words in ``leaving``."""
+    """The content words of a text, without the excluded words."""
     return [w for w in words_of(text) if w not in FILLER and w not in excluded and len(w) > 1]
 
 
@@ -190,8 +177,3 @@ def _longest_run(text: str) -> tuple[str, ...]:
             runs[-1].append(word)
     best = max(reversed(runs), key=len)
     return (" ".join(best),) if best else ()
-
-
-def _alike(words: tuple[str, ...], choice: tuple[str, ...]) -> bool:
-    """Whether the words of one text are a subset of the words of the other text."""
-    return bool(words) and (set(words) <= set(choice) or set(choice) <= set(words))

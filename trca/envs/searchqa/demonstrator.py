@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 from trca.envs.searchqa.beliefs import Beliefs, Known, sentences
 from trca.envs.searchqa.binding import formats_of
+from trca.envs.searchqa.english import names_in, stems_of
 from trca.envs.searchqa.pages import CUT
-from trca.envs.searchqa.proper_names import names_in
 from trca.envs.searchqa.reading import says, spaced
-from trca.envs.searchqa.relations import stems_of
 
 
 def demonstrated_action(beliefs: Beliefs) -> str:
@@ -17,9 +16,6 @@ def demonstrated_action(beliefs: Beliefs) -> str:
 
     A lookup searches for a name. A passage that is cut in the list of results is opened if the
     visible part has no answer. Works after any sequence of actions.
-
-    Args:
-        beliefs: The episode as observed so far.
     """
     binding = beliefs.binding
     if binding.answer_format in ("choice", "yes or no"):
@@ -43,7 +39,7 @@ def _find(
     """A value of a subject in the known passages, or an action that may reveal it.
 
     Returns:
-        The action, or blank, and the value; the subject if there is nothing left to try.
+        The action, or empty, and the value; the subject if there is nothing left to try.
     """
     about = [p for p in beliefs.known.values() if spaced(p.shown.title) == spaced(subject)]
     if not about and spaced(subject) not in beliefs.queries:
@@ -53,7 +49,7 @@ def _find(
         if value := _value_in(beliefs, passage, subject, frozenset(cues), form):
             return "", value
     for passage in about:
-        if _can_open(beliefs, passage):
+        if passage.shown.key in beliefs.results and passage.shown.text.endswith(CUT):
             return f"open[{beliefs.results.index(passage.shown.key) + 1}]", ""
     query = f"{subject} {' '.join(cues)}"
     if spaced(query) not in beliefs.queries:
@@ -62,15 +58,10 @@ def _find(
     return "", next(filter(None, values), subject)
 
 
-def _can_open(beliefs: Beliefs, passage: Known) -> bool:
-    """Whether the passage is a cut result of the last search."""
-    return passage.shown.key in beliefs.results and passage.shown.text.endswith(CUT)
-
-
 def _value_in(
     beliefs: Beliefs, passage: Known, subject: str, cues: frozenset[str], form: str
 ) -> str:
-    """The answer to the cues in a passage about a subject, in a format; blank without answer."""
+    """The answer to the cues in a passage about a subject, in a format; empty without answer."""
     candidate_sentences = sentences(passage.shown)
     if form == "date":
         candidate_sentences = sorted(

@@ -17,13 +17,13 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from trca.envs.retrieval.simulated import SimulatedRetriever
-from trca.envs.searchqa.actions import ANSWER_OFFER, SEARCH_OFFER, offered_actions
 from trca.envs.searchqa.adapter import SearchQAAdapter
 from trca.envs.searchqa.data.corpora import open_search
 from trca.envs.searchqa.data.datasets import DATASETS
 from trca.envs.searchqa.data.generate import generated_passages
 from trca.envs.searchqa.demonstrator import demonstrated_action
 from trca.envs.searchqa.oracle import oracle_action
+from trca.envs.searchqa.reading import ANSWER_OFFER, SEARCH_OFFER, offered_actions
 from trca.envs.searchqa.simulator import Simulator, search_together
 from trca.envs.searchqa.tasks import Source, generated_size, tasks_of
 from trca.envs.text_env import Gold, Outcome, TextEnv
@@ -154,21 +154,15 @@ class SearchQAEnv(TextEnv):
         return Gold(question.answers, passages, actions)
 
     def oracle_action(self) -> str:
-        """The next action of a plan for the right answer, from the hidden gold.
-
-        For proofs, checks and demonstrations only; ``info`` contains no part of it.
-        """
+        """The next action of a plan for the right answer, from the hidden gold."""
         return oracle_action(self._playing(), self.adapter.beliefs)
 
     def demonstrator_action(self) -> str:
-        """A sensible next action, derived from the agent's observations.
-
-        Works after any sequence of actions, so callers may mix it with other actions.
-        """
+        """A sensible next action, derived from the agent's observations."""
         return demonstrated_action(self.adapter.beliefs)
 
     def random_action(self, rng: np.random.Generator) -> str:
-        """An admissible action, drawn uniformly, with random words in its blank.
+        """An admissible action, drawn uniformly, with random words for its placeholder.
 
         A search gets words of the question, an answer gets words of the last observation.
         """

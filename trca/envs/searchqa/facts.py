@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from trca.envs.searchqa.actions import Verb
 from trca.envs.searchqa.binding import AnswerFormat
+from trca.envs.searchqa.reading import Verb
 
 
 @dataclass(frozen=True, slots=True)

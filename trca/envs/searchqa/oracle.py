@@ -19,10 +19,6 @@ def oracle_action(simulator: Simulator, beliefs: Beliefs) -> str:
     without gold titles. The plan opens the last passage if the list of results cuts it before the
     answer, and then submits the first alias. It takes at most four steps and always wins.
 
-    Args:
-        simulator: The simulator, whose question has the gold passages and the answers.
-        beliefs: The episode as observed so far.
-
     Raises:
         OracleError: After an answer.
     """

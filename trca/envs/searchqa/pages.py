@@ -29,7 +29,8 @@ def results_page(passages: Sequence[Passage], limit: int) -> str:
         passages: The passages, best first.
         limit: Largest number of characters of a passage's text, without its title.
     """
-    lines = (_line(n, passage, shortened(passage.text, limit)) for n, passage in _counted(passages))
+    numbered = enumerate(passages, 1)
+    lines = (_line(n, passage, shortened(passage.text, limit)) for n, passage in numbered)
     return "\n".join(lines) or NOTHING_FOUND
 
 
@@ -39,12 +40,7 @@ def passage_page(number: int, passage: Passage) -> str:
 
 
 def shortened(text: str, limit: int) -> str:
-    """A text on one line, cut between words.
-
-    Args:
-        text: The text.
-        limit: Largest number of characters, without `CUT`.
-    """
+    """A text on one line, cut between words to at most ``limit`` characters without `CUT`."""
     line = one_line(text[: 2 * limit + 80])
     if len(line) <= limit and len(text) <= 2 * limit + 80:
         return line
@@ -57,10 +53,6 @@ def shortened(text: str, limit: int) -> str:
 def one_line(text: str) -> str:
     """A text with single spaces and no line breaks."""
     return " ".join(text.split())
-
-
-def _counted(passages: Sequence[Passage]) -> enumerate[Passage]:
-    return enumerate(passages, 1)
 
 
 def _line(number: int, passage: Passage, text: str) -> str:

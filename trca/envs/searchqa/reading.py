@@ -1,15 +1,60 @@
-"""Parses SearchQA observations."""
+"""Parses actions, ``search[query]``, ``open[n]`` and ``answer[text]``, and observations."""
 
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple, cast
 
 from trca.common.remembered import remembered
+from trca.envs.searchqa.english import stems_of, words_of
 from trca.envs.searchqa.pages import CUT
-from trca.envs.searchqa.relations import stems_of, words_of
 
+Verb = Literal["", "search", "open", "answer"]
+VERBS: Final = ("search", "open", "answer")
+
+SEARCH_OFFER: Final = "search[<your query>]"
+"""A search among the admissible actions."""
+ANSWER_OFFER: Final = "answer[<your answer>]"
+"""An answer among the admissible actions."""
 _LINE: Final = re.compile(r"^\[(\d+)\] (?:(.{1,200}?): )?(.*)$", re.MULTILINE)
+
+
+class Action(NamedTuple):
+    """A parsed action.
+
+    Attributes:
+        verb: The verb; empty for a text that is not an action.
+        argument: The text in brackets, with single spaces.
+    """
+
+    verb: Verb = ""
+    argument: str = ""
+
+    @property
+    def number(self) -> int:
+        """The number in an ``open`` action; 0 without a number."""
+        argument = self.argument
+        plain = argument.isascii() and argument.isdecimal() and len(argument) < 5
+        return int(argument) if self.verb == "open" and plain else 0
+
+
+def read_action(text: str) -> Action:
+    """Parses an action in linear time; any string is legal and may turn out to be no action.
+
+    Upper and lower case of the verb are equal. Spaces around the verb are ignored.
+    """
+    head, _, rest = text.strip().partition("[")
+    verb = head.strip().lower()
+    if verb not in VERBS or not rest.endswith("]"):
+        return Action()
+    argument = " ".join(rest[:-1].encode(errors="replace").decode().split())
+    return Action(cast("Verb", verb), argument)
+
+
+def offered_actions(results: int) -> list[str]:
+    """The admissible actions after a search with this number of results."""
+    opens = (f"open[{number}]" for number in range(1, results + 1))
+    return [SEARCH_OFFER, *opens, ANSWER_OFFER]
 
 
 class Shown(NamedTuple):
@@ -17,7 +62,7 @@ class Shown(NamedTuple):
 
     Attributes:
         number: Number in the list of results.
-        title: The text before the first colon, possibly only a part of the title; blank without a
+        title: The text before the first colon, possibly only a part of the title; empty without a
             colon.
         text: The remaining text.
     """

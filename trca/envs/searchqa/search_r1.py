@@ -20,7 +20,7 @@ further formats.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from trca.envs.responses import NO_ACTION, Reading, ResponseFormat
@@ -46,6 +46,8 @@ _ANSWERING: Final = """\
 Answer the question below. First reason about it within <think> </think> tags. Then write the \
 answer alone within <answer> </answer> tags, as in <answer>Beijing</answer>.
 Question: {task}"""
+_INFORMATION: Final = "<information>{}</information>"
+_MEMORY: Final = "What you have observed so far: {}"
 
 
 def read_dialect(response: str) -> Reading:
@@ -53,17 +55,27 @@ def read_dialect(response: str) -> Reading:
 
     A response without pair, with a second opening tag or with different tags has no action.
     """
-    openings = list(_OPENING.finditer(response))
-    if len(openings) != 1:
+    openings, closing = list(_OPENING.finditer(response)), _CLOSING.search(response)
+    if len(openings) != 1 or closing is None:
         return NO_ACTION
-    closing = _CLOSING.search(response)
     (opening,) = openings
-    if closing is None or closing.start() < opening.end():
-        return NO_ACTION
-    if closing[1].lower() != opening[1].lower():
+    verb = opening[1].lower()
+    if closing.start() < opening.end() or closing[1].lower() != verb:
         return NO_ACTION
     content = response[opening.end() : closing.start()].strip()
-    return Reading(f"{opening[1].lower()}[{content}]", (opening.start(), closing.end()))
+    return Reading(f"{verb}[{content}]", (opening.start(), closing.end()))
+
+
+def read_whole(response: str) -> Reading:
+    """Reads like `read_dialect`; the span begins at the start of the response, as in Search-R1."""
+    reading = read_dialect(response)
+    return reading if reading.span is None else Reading(reading.action, (0, reading.span[1]))
+
+
+def read_answer(response: str) -> Reading:
+    """Reads the answer like `read_whole`; a search has no action."""
+    reading = read_whole(response)
+    return reading if reading.action.startswith("answer[") else NO_ACTION
 
 
 def in_dialect(action: str) -> str:
@@ -88,14 +100,8 @@ def dialect_prompt(
 ) -> str:
     """The prompt of a step: the question, past queries with their results, and the instructions.
 
-    Args:
-        question: The question.
-        step: Number of actions taken before.
-        max_steps: The step limit.
-        history: Pairs of an observation and the action after it, oldest first.
-        memory: The memory line; blank if not shown.
-        observation: The current observation.
-        admissible: Unused: the dialect opens no passages.
+    The arguments are those of every `PromptWriter`. The dialect opens no passages, so the
+    admissible actions are unused.
     """
     lines = [
         "You are an expert agent who answers a question step by step.",
@@ -106,13 +112,11 @@ def dialect_prompt(
             f"You have taken {step} of {max_steps} steps. Your queries stand in <search> </search>"
             " tags, what the search engine returned in <information> </information> tags:"
         )
-    replies = [past_observation for past_observation, _ in history[1:]] + [observation]
-    for (_, action), reply in zip(history, replies, strict=False):
-        lines += [in_dialect(action), f"<information>{reply}</information>"]
+    lines += _exchanges(history, observation, in_dialect)
     if step and not history:
-        lines.append(f"<information>{observation}</information>")
+        lines.append(_INFORMATION.format(observation))
     if memory:
-        lines.append(f"What you have observed so far: {memory}")
+        lines.append(_MEMORY.format(memory))
     return "\n".join([*lines, _INSTRUCTIONS])
 
 
@@ -125,64 +129,35 @@ def growing_prompt(
     observation: str,
     admissible: Sequence[str],
 ) -> str:
-    """The prompt of a step: the question, and all responses and results since.
-
-    Args:
-        question: The question.
-        step: Number of actions taken before.
-        max_steps: Unused, as in Search-R1.
-        history: Pairs of an observation and the complete response to it, oldest first.
-        memory: The memory line; blank if not shown.
-        observation: The current observation.
-        admissible: Unused: the dialect opens no passages.
-    """
-    lines = [_GROWING.format(task=question)]
-    if memory:
-        lines.append(f"What you have observed so far: {memory}")
-    replies = [past_observation for past_observation, _ in history[1:]] + [observation]
-    for (_, response), reply in zip(history, replies, strict=False):
-        lines += [response.strip(), f"<information>{reply}</information>"]
-    return "\n".join(lines)
+    """The prompt of a step: the question, and all complete responses with their results since."""
+    lines = [_GROWING.format(task=question), *[_MEMORY.format(memory)] * bool(memory)]
+    return "\n".join([*lines, *_exchanges(history, observation, str.strip)])
 
 
-def read_whole(response: str) -> Reading:
-    """Reads like `read_dialect`; the span begins at the start of the response, as in Search-R1."""
-    reading = read_dialect(response)
-    return reading if reading.span is None else Reading(reading.action, (0, reading.span[1]))
-
-
-def read_answer(response: str) -> Reading:
-    """Reads the answer like `read_whole`; a search has no action."""
-    reading = read_whole(response)
-    return reading if reading.action.startswith("answer[") else NO_ACTION
-
-
-def answer_prompt(
-    question: str,
-    step: int,
-    max_steps: int,
-    history: Sequence[tuple[str, str]],
-    memory: str,
-    observation: str,
-    admissible: Sequence[str],
-) -> str:
-    """The prompt without search: the question only; arguments as in `dialect_prompt`."""
+def answer_prompt(question: str, *_: object) -> str:
+    """The prompt without search: the question only."""
     return _ANSWERING.format(task=question)
 
 
+def _exchanges(
+    history: Sequence[tuple[str, str]], observation: str, written: Callable[[str], str]
+) -> Iterator[str]:
+    """Yields each past action and the observation after it."""
+    replies = [*[past for past, _ in history[1:]], observation]
+    for (_, action), reply in zip(history, replies, strict=False):
+        yield written(action)
+        yield _INFORMATION.format(reply)
+
+
 SEARCH_R1_FORMAT: Final = ResponseFormat(
-    read_dialect, stop=("</search>", "</answer>"), prompt=dialect_prompt, write=write_dialect
+    read_dialect, ("</search>", "</answer>"), dialect_prompt, write=write_dialect
 )
 """The format ``search_r1``."""
 SEARCH_R1_GROWING_FORMAT: Final = ResponseFormat(
-    read_whole,
-    stop=("</search>", "</answer>"),
-    prompt=growing_prompt,
-    whole_history=True,
-    write=write_dialect,
+    read_whole, ("</search>", "</answer>"), growing_prompt, whole_history=True, write=write_dialect
 )
 """The format ``search_r1_growing``."""
 R1_ANSWER_FORMAT: Final = ResponseFormat(
-    read_answer, stop=("</answer>",), prompt=answer_prompt, write=write_dialect
+    read_answer, ("</answer>",), answer_prompt, write=write_dialect
 )
 """The format ``r1_answer``."""

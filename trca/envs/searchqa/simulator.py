@@ -17,7 +17,6 @@ from typing import Final
 from trca.envs.retrieval.passages import Passage
 from trca.envs.retrieval.retriever import RetrievalError, Retriever
 from trca.envs.searchqa import answer_scores
-from trca.envs.searchqa.actions import read_action
 from trca.envs.searchqa.data.questions import Question
 from trca.envs.searchqa.pages import (
     ANSWERED,
@@ -26,6 +25,7 @@ from trca.envs.searchqa.pages import (
     question_page,
     results_page,
 )
+from trca.envs.searchqa.reading import read_action
 
 LONGEST_QUERY: Final = 2_000
 """Largest number of characters of a query for the retriever. The limit keeps an agent from making
@@ -42,7 +42,7 @@ class Simulator:
         question: The question. Its answers and gold passages are for scores and oracles only.
         accepted: Whether the last action was carried out.
         done: Whether an answer was submitted.
-        answer: The answer; blank before.
+        answer: The answer; empty before.
         results: Results of the last search, best first.
         found: All passages found so far by contents, in order of first sight.
     """
@@ -81,8 +81,7 @@ class Simulator:
             RetrievalError: If the search fails. The state stays unchanged.
         """
         read = read_action(action)
-        ready = self._ready
-        self._ready = {}
+        ready, self._ready = self._ready, {}
         if read.verb == "search" and read.argument:
             return self._search(read.argument[:LONGEST_QUERY], ready)
         if read.verb == "answer" and read.argument:
@@ -131,10 +130,9 @@ class Simulator:
         self.found: dict[str, Passage] = {}
 
     def _search(self, query: str, ready: dict[str, list[Passage]]) -> str:
-        if query in ready:
-            passages = ready[query]
-        else:
-            [passages] = self._searching.search([query], self._top_k)
+        if query not in ready:
+            [ready[query]] = self._searching.search([query], self._top_k)
+        passages = ready[query]
         self.accepted = True
         self.results = tuple(passages[: self._top_k])
         for passage in self.results:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, zip_longest
@@ -75,10 +75,21 @@ def tasks_of(source: Source, split: str, seed: int = 0) -> Tasks:
         ValueError: For an unknown size, dataset or split. The message lists the known names.
         QuestionFileError: If a file or folder is missing, or a file is malformed.
     """
-    key = _key(source)
-    return named(
-        _tasks_of(key, _versions(key), split, seed), tasks_of, json.loads(key), split, seed
-    )
+    datasets = None
+    given: Sequence[str | Path]
+    if isinstance(source, Mapping):
+        if set(source) != {"folder", "datasets"}:
+            keys = ", ".join(map(str, source)) or "nothing"
+            raise ValueError(f"questions have {keys}: expected folder and datasets")
+        given, datasets = [source["folder"]], known_datasets(source["datasets"])
+    else:
+        given = [source] if isinstance(source, str | Path) else source
+    paths = tuple(map(_place, given))
+    generated = datasets is None and _size(paths) is not None
+    files = () if generated else tuple(chain.from_iterable(versions(Path(p)) for p in paths))
+    tasks = _tasks_of(paths, datasets, files, split, seed)
+    again = list(paths) if datasets is None else {"folder": paths[0], "datasets": datasets}
+    return named(tasks, tasks_of, again, split, seed)
 
 
 def generated_size(source: Source) -> int | None:
@@ -86,34 +97,43 @@ def generated_size(source: Source) -> int | None:
     return generate.SIZES.get(source) if isinstance(source, str) else None
 
 
+def _size(paths: Sequence[str]) -> int | None:
+    return generate.SIZES.get(paths[0]) if len(paths) == 1 else None
+
+
 @lru_cache(16)
-def _tasks_of(key: str, files: tuple[FileVersion, ...], split: str, seed: int) -> Tasks:
-    questions = _questions(key, files, seed)
+def _tasks_of(
+    paths: tuple[str, ...],
+    datasets: tuple[str, ...] | None,
+    files: tuple[FileVersion, ...],
+    split: str,
+    seed: int,
+) -> Tasks:
+    questions = _questions(paths, datasets, files, seed)
     by_dataset: dict[str, list[Question]] = {}
     for question in questions:
         by_dataset.setdefault(question.dataset, []).append(question)
-    name = json.loads(key)
-    if split == "train" and isinstance(name, str) and Path(name).expanduser().is_dir():
+    mixed = datasets is None and len(paths) == 1 and Path(paths[0]).expanduser().is_dir()
+    if split == "train" and mixed:
         by_dataset = {each: by_dataset[each] for each in by_dataset if each in IN_DOMAIN}
-    chosen = {dataset: _in_split(each, split) for dataset, each in by_dataset.items()}
+    chosen = {
+        dataset: [q for q in each if q.split == split]
+        or [q for q in each if split == "test" and q.split == "validation"]
+        for dataset, each in by_dataset.items()
+    }
     if not any(chosen.values()):
         available = [each for each in SPLITS if any(q.split == each for q in questions)]
         raise ValueError(
-            f"{name} has nothing for split {split!r}: choose from {', '.join(available)}"
+            f"{', '.join(paths)} has nothing for split {split!r}: choose from"
+            f" {', '.join(available)}"
         )
-    corpus = _own_corpus(name, seed)
-    named = [_identified(dataset, split, each, corpus) for dataset, each in chosen.items() if each]
-    turns = (pair for pair in chain.from_iterable(zip_longest(*named)) if pair is not None)
+    corpus = b""
+    if datasets is None and (count := _size(paths)) is not None:
+        corpus = "\n\n".join(p.contents for p in generate.generated(count, seed).passages).encode()
+    lists = [_identified(dataset, split, each, corpus) for dataset, each in chosen.items() if each]
+    turns = (pair for pair in chain.from_iterable(zip_longest(*lists)) if pair is not None)
     tasks = dict(turns)
     return Tasks(split, tasks, tuple(tasks))
-
-
-def _in_split(questions: Sequence[Question], split: str) -> list[Question]:
-    """The questions of one dataset in a split."""
-    chosen = [q for q in questions if q.split == split]
-    if split == "test" and not chosen:
-        return [q for q in questions if q.split == "validation"]
-    return chosen
 
 
 def _identified(
@@ -126,63 +146,30 @@ def _identified(
     return [(f"{prefix}/{number:05d}", question) for number, question in enumerate(questions)]
 
 
-def _own_corpus(name: object, seed: int) -> bytes:
-    """The passages of a generated world as bytes; empty for any other source."""
-    count = generated_size(name) if isinstance(name, str) else None
-    if count is None:
-        return b""
-    return "\n\n".join(p.contents for p in generate.generated(count, seed).passages).encode()
-
-
-def _key(source: Source) -> str:
-    """The source as JSON: a name, a list of paths, or folder and datasets."""
-    if isinstance(source, str | Path):
-        return json.dumps(_place(source))
-    if not isinstance(source, Mapping):
-        return json.dumps([_place(path) for path in source])
-    if set(source) != {"folder", "datasets"}:
-        keys = ", ".join(map(str, source)) or "nothing"
-        raise ValueError(f"questions have {keys}: expected folder and datasets")
-    folder, names = source["folder"], known_datasets(source["datasets"])
-    return json.dumps({"folder": _place(folder), "datasets": names})
-
-
 def _place(path: str | Path) -> str:
     """The absolute path of a file or folder; any other name is returned unchanged."""
     place = Path(path).expanduser()
     return str(place.absolute() if path not in generate.SIZES and place.exists() else path)
 
 
-def _versions(key: str) -> tuple[FileVersion, ...]:
-    """The versions of the files of a source; empty for a generated world."""
-    source = json.loads(key)
-    if isinstance(source, str) and source in generate.SIZES:
-        return ()
-    paths = source if isinstance(source, list) else [source]
-    places = [path["folder"] if isinstance(path, dict) else path for path in paths]
-    return tuple(chain.from_iterable(versions(Path(place)) for place in places))
-
-
 @lru_cache(8)
-def _questions(key: str, files: tuple[FileVersion, ...], seed: int) -> Sequence[Question]:
-    source = json.loads(key)
-    if isinstance(source, dict):
-        return read_datasets(source["folder"], source["datasets"])
-    if isinstance(source, list):
-        return _of_files(source)
-    if source in generate.SIZES:
-        world = generate.generated(generate.SIZES[source], seed)
-        return world.questions
-    if Path(source).expanduser().is_dir():
-        return read_datasets(source)
-    if Path(source).expanduser().is_file():
-        return _of_files([source])
-    raise QuestionFileError(
-        Path(source),
-        f"there are no such questions: choose {', '.join(generate.SIZES)}, or the path of a file"
-        " or folder of questions",
-    )
-
-
-def _of_files(paths: Iterable[str]) -> list[Question]:
-    return [q for path in paths for q in read_questions(Path(path).expanduser())]
+def _questions(
+    paths: tuple[str, ...],
+    datasets: tuple[str, ...] | None,
+    files: tuple[FileVersion, ...],
+    seed: int,
+) -> Sequence[Question]:
+    places = [Path(path).expanduser() for path in paths]
+    if datasets is not None:
+        return read_datasets(places[0], datasets)
+    if (count := _size(paths)) is not None:
+        return generate.generated(count, seed).questions
+    if len(places) == 1 and places[0].is_dir():
+        return read_datasets(places[0])
+    if len(places) == 1 and not places[0].is_file():
+        raise QuestionFileError(
+            Path(paths[0]),
+            f"there are no such questions: choose {', '.join(generate.SIZES)}, or the path of a"
+            " file or folder of questions",
+        )
+    return [question for path in places for question in read_questions(path)]

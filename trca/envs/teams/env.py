@@ -21,11 +21,9 @@ from gymnasium.error import ResetNeeded
 
 from trca.envs.annotate import RubricAnnotation
 from trca.envs.panel import Panel
-from trca.envs.teams.judging import RoleJudges, role_operators
-from trca.envs.teams.messages import Message, clean
-from trca.envs.teams.shown_names import ShownNames
+from trca.envs.teams.judging import OpenTransition, RoleJudges, RoleTransition, role_operators
+from trca.envs.teams.messages import Message, ShownNames, clean
 from trca.envs.teams.team import TELL, Team
-from trca.envs.teams.transitions import OpenTransition, RoleTransition
 from trca.envs.text_env import TextEnv, as_action, filled
 from trca.rubric import Budgets
 from trca.rubric.rewards import DEFAULT_LAMBDA
@@ -78,11 +76,8 @@ class TeamEnv(TextEnv):
         self.team = team if isinstance(team, Team) else Team.load(team)
         self.inner = env
         self._text_env: TextEnv = text_env
-        self.env_id, self.generated, self.waits = (
-            text_env.env_id or type(text_env).__name__,
-            text_env.generated,
-            text_env.waits,
-        )
+        self.env_id = text_env.env_id or type(text_env).__name__
+        self.generated, self.waits = text_env.generated, text_env.waits
         self.open_actions = text_env.open_actions | {TELL}  # type: ignore[misc]
         self.idle_actions = text_env.idle_actions  # type: ignore[misc]
         library = env.judge.library if isinstance(env, RubricAnnotation) else None
@@ -175,7 +170,8 @@ class TeamEnv(TextEnv):
         self._open, self._messages = {}, dict[str, str]()
         self._view = observation, info
         self._context = str(info["context"])
-        self._names = ShownNames(self.team)
+        sees = {name: role.sees_names_in for name, role in self.team.roles.items()}
+        self._names = ShownNames(self.team.names, sees)
         self._show_state()
         self._log = [("", "", observation)]
         self._judges.reset()
@@ -216,7 +212,8 @@ class TeamEnv(TextEnv):
             measures = {"measures": info["measures"]} if "measures" in info else {}
             for each in self._open.values():
                 each.reward += reward
-            self._tell_senders(agent, action, transition.accepted, revealing)
+            for message in self._heard_by(agent):
+                message.answered(action, transition.accepted, revealing)
             self._taken += 1
             if self._taken >= role.turn:
                 self._pass_turn()
@@ -227,8 +224,8 @@ class TeamEnv(TextEnv):
         if self._over and not measures and (metrics := self._text_env.episode_measures()):
             measures = {"measures": metrics}
         ending = list(self._order) if self._over else [self.agent]
-        if not self._over:
-            self._reads(self.agent)
+        for message in () if self._over else self._heard_by(self.agent):
+            message.was_read()
         agent_info = self.info_of(self.agent)
         closed = tuple(
             self._close(name, agent_info if name == self.agent else self.info_of(name))
@@ -298,14 +295,14 @@ class TeamEnv(TextEnv):
 
     def _say(self, agent: str, text: str) -> Message:
         """Sends a message to the roles that see messages."""
-        team = self.team
-        message, malformed = clean(text, team.message_chars)
+        roles = self.team.roles
+        message, malformed = clean(text, self.team.message_chars)
         self._messages[agent] = message
-        readers = [name for name in self._order if name != agent and self._listens(name)]
+        readers = [name for name, role in roles.items() if name != agent and role.listens]
         sent = Message(
             text=message,
             malformed=malformed,
-            kinds=team.names,
+            kinds=self.team.names,
             instruction=self.instruction,
             shown=self._names.shown(agent),
             fresh=self._names.take_fresh(agent),
@@ -316,22 +313,13 @@ class TeamEnv(TextEnv):
             self._names.show(name, message)
         return sent
 
-    def _listens(self, agent: str) -> bool:
-        return "messages" in self.team.roles[agent].sees
-
-    def _reads(self, agent: str) -> None:
-        """Marks the messages as read if the role with the turn sees messages."""
-        if self._listens(agent):
-            for name, transition in self._open.items():
-                if transition.message is not None and name != agent:
-                    transition.message.was_read()
-
-    def _tell_senders(self, agent: str, action: str, accepted: bool, revealing: bool) -> None:
-        """Notes a reader's action in the facts of the messages that the reader sees."""
-        if self._listens(agent):
-            for name, transition in self._open.items():
-                if transition.message is not None and name != agent:
-                    transition.message.answered(action, accepted, revealing)
+    def _heard_by(self, agent: str) -> list[Message]:
+        """The messages that a role sees, while the transition of the sender lasts."""
+        return [
+            transition.message
+            for name, transition in self._open.items()
+            if transition.message is not None and name != agent and self.team.roles[agent].listens
+        ]
 
     def _show_state(self) -> bool:
         """Notes the names in the current state; whether the role with the turn sees a new name."""
@@ -342,7 +330,7 @@ class TeamEnv(TextEnv):
 
     def _lines(self, agent: str) -> list[str]:
         """The last messages of the further roles, one per line; empty without ``messages``."""
-        if not self._listens(agent):
+        if not self.team.roles[agent].listens:
             return []
         return [f"{k}: {v}" for k, v in self._messages.items() if v and k != agent]
 

@@ -1,20 +1,68 @@
-"""Rubric judgments and rewards of the roles of a team."""
+"""The transitions of a team's roles, with rubric judgments and rewards.
+
+A transition lasts until the next turn of its role.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from trca.envs.annotate import Operators
+from trca.envs.annotate import Operators, rubric_info
 from trca.envs.info import RubricInfo
-from trca.envs.teams.messages import message_judge, message_library
+from trca.envs.teams.messages import Message, message_judge, message_library
 from trca.envs.teams.team import Role, Team
-from trca.envs.teams.transitions import OpenTransition
 from trca.rubric import Budgets, EpisodeRewards, RubricLibrary
 from trca.rubric.rewards import DEFAULT_LAMBDA
+
+
+class RoleTransition(NamedTuple):
+    """An ended transition: one action of a role and everything until its next turn or the end.
+
+    Attributes:
+        agent: The role.
+        reward: Sum of the environment's rewards in this time, paid to the team.
+        parsed: Whether the action is not empty.
+        accepted: Whether the environment carried out the action. For a message: whether it has
+            text.
+        observation: The role's observation after the transition.
+        info: The role's ``info`` after the transition.
+        context: Structural key of the state before the action.
+        next_context: Structural key of the state at the role's next turn.
+        facts: Facts of the action, or of the message (`MessageFacts`).
+        rubric: Judgments and rewards; None for a role without operators.
+    """
+
+    agent: str
+    reward: float
+    parsed: bool
+    accepted: bool
+    observation: str
+    info: dict[str, Any]
+    context: str
+    next_context: str
+    facts: Any
+    rubric: RubricInfo | None
+
+
+@dataclass
+class OpenTransition:
+    """A transition that has not ended; attributes as in `RoleTransition`.
+
+    Attributes:
+        message: The message; None for an action of the environment.
+    """
+
+    context: str
+    parsed: bool
+    accepted: bool = False
+    reward: float = 0.0
+    message: Message | None = None
+    facts: Any = None
+    rubric: RubricInfo | None = None
 
 
 def role_operators(role: Role, library: RubricLibrary | None) -> Operators:
@@ -82,25 +130,15 @@ class RoleJudges:
             Judgments of the library of actions, then of the library of messages; 0 for a library
             that does not concern this transition. None for a role without operators.
         """
-        operators = self.operators[agent]
-        if not operators.ids:
+        ids = self.operators[agent].ids
+        if not ids:
             return None
-        role, parts = self._roles[agent], list[NDArray[np.uint8]]()
-        if role.acts and self._library is not None:
-            silent = np.zeros(len(self._library.ids), np.uint8)
-            rubric = transition.rubric
-            parts.append(silent if rubric is None else rubric["judgments"])
-        if role.speaks and self._message_judge is not None:
-            judge = self._message_judge
-            silent = np.zeros(len(judge.library.ids), np.uint8)
-            parts.append(silent if transition.message is None else judge.judge(None, facts))
-        judgments = np.concatenate(parts)
+        role, message = self._roles[agent], self._message_judge
+        action_ids = self._library.ids if role.acts and self._library is not None else ()
+        judgments = np.zeros(len(ids), np.uint8)
+        if action_ids and transition.rubric is not None:
+            judgments[: len(action_ids)] = transition.rubric["judgments"]
+        if role.speaks and message is not None and transition.message is not None:
+            judgments[len(action_ids) :] = message.judge(None, facts)
         judgments.setflags(write=False)
-        foundational, breakthrough, reward = self._rewards[agent].step(judgments)
-        return RubricInfo(
-            judgments=judgments,
-            foundational=foundational,
-            breakthrough=breakthrough,
-            reward=reward,
-            fired=tuple(operators.ids[k] for k in judgments.nonzero()[0].tolist()),
-        )
+        return rubric_info(judgments, self._rewards[agent], ids)

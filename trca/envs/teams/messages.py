@@ -18,11 +18,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from trca.rubric import Judge, RubricLibrary
 
@@ -66,8 +66,10 @@ def names_in(text: str, kinds: Iterable[NameKind]) -> set[str]:
     for kind in kinds:
         for match in _NAMES[kind].finditer(text):
             name = match[1]
-            if kind == "capitalised" and " " not in name and _begins_sentence(text, match.start()):
-                continue
+            if kind == "capitalised" and " " not in name:
+                before = text[: match.start()].rstrip()
+                if before == "" or before[-1] in ".!?:":  # the word begins a sentence
+                    continue
             names.add(" ".join(name.lower().split()))
     return names
 
@@ -79,7 +81,7 @@ class MessageFacts:
     The facts contain no success, no score and nothing that no agent was shown.
 
     Attributes:
-        empty: Whether the clean message is blank.
+        empty: Whether the clean message is empty.
         malformed: Whether cleaning removed control characters or cut the message.
         read: Whether a role that sees messages had a turn after it.
         repeats_task: Whether all its words are in the instruction, and at least half of the
@@ -174,14 +176,15 @@ class Message:
         """The facts up to now."""
         lowered, names = self.text.lower(), names_in(self.text, self.kinds)
         seen = names & set(self.shown)
-        words, task_words = set(_words(self.text)), set(_words(self.instruction))
+        words = set(_WORD.findall(lowered))
+        task_words = set(_WORD.findall(self.instruction.lower()))
         task_names = names_in(self.instruction, self.kinds)
         followed = [_stands_in(action, lowered) for action, _, _ in self._acts]
         heeded = [
             verbatim or bool(names & names_in(action, self.kinds))
             for (action, _, _), verbatim in zip(self._acts, followed, strict=True)
         ]
-        done = [(a, h, f) for a, h, f in zip(self._acts, heeded, followed, strict=True)]
+        done = list(zip(self._acts, heeded, followed, strict=True))
         return MessageFacts(
             empty=not self.text,
             malformed=self.malformed,
@@ -189,9 +192,7 @@ class Message:
             repeats_task=bool(words) and words <= task_words and 2 * len(words) >= len(task_words),
             names=len(names),
             absent=len(names) - len(seen),
-            told=max(
-                [len(seen - set(names_shown)) for names_shown in self.known.values()], default=0
-            ),
+            told=max([len(seen - set(shown)) for shown in self.known.values()], default=0),
             fresh=len(names & set(self.fresh)),
             task_names=len([n for n in names if n in task_names or set(n.split()) & task_words]),
             proposes=any(_stands_in(action, lowered) for action in self.admissible),
@@ -203,16 +204,66 @@ class Message:
         )
 
 
-def _begins_sentence(text: str, start: int) -> bool:
-    before = text[:start].rstrip()
-    return before == "" or before[-1] in ".!?:"
-
-
-def _words(text: str) -> list[str]:
-    return _WORD.findall(text.lower())
-
-
 def _stands_in(action: str, lowered: str) -> bool:
     """Whether a message in lower case contains an action, bounded by non-word characters."""
     words = " ".join(action.lower().split())
     return words != "" and re.search(rf"(?<!\w){re.escape(words)}(?!\w)", lowered) is not None
+
+
+class ShownNames:
+    """The names that each role has been shown in this episode, and its new names.
+
+    A name is new to a role from its first display until the role's next message.
+    """
+
+    def __init__(self, kinds: Sequence[NameKind], sees: Mapping[str, Collection[str]]) -> None:
+        """Starts an episode in which no role has been shown a name.
+
+        Args:
+            kinds: The kinds of names to look for.
+            sees: The parts of the state that each role sees.
+        """
+        self._kinds = kinds
+        self._sees = sees
+        self._shown = {role: set[str]() for role in sees}
+        self._fresh = {role: set[str]() for role in sees}
+
+    def shown(self, role: str) -> frozenset[str]:
+        """The names that a role has been shown."""
+        return frozenset(self._shown[role])
+
+    def take_fresh(self, role: str) -> frozenset[str]:
+        """Returns the names that are new to a role, and clears this set."""
+        fresh = frozenset(self._fresh[role])
+        self._fresh[role].clear()
+        return fresh
+
+    def show(self, role: str, text: str) -> None:
+        """Shows a text to a role."""
+        self._note(role, names_in(text, self._kinds))
+
+    def show_state(self, instruction: str, observation: str, info: Mapping[str, Any]) -> None:
+        """Shows each role the parts of the current state that it sees.
+
+        Args:
+            instruction: The task in words.
+            observation: The environment's observation.
+            info: The environment's ``info``, with ``memory`` and ``admissible_actions``.
+        """
+        texts_by_sight = {
+            "task": [instruction],
+            "observation": [observation],
+            "memory": [info["memory"]],
+            "admissible": info["admissible_actions"],
+        }
+        names = {
+            sight: set[str]().union(*(names_in(text, self._kinds) for text in texts))
+            for sight, texts in texts_by_sight.items()
+        }
+        for role, sights in self._sees.items():
+            for sight in sights:
+                self._note(role, names.get(sight, set()))
+
+    def _note(self, role: str, names: set[str]) -> None:
+        self._fresh[role] |= names - self._shown[role]
+        self._shown[role] |= names

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from typing import ClassVar, Final
 
 from trca.envs.adapter import Adapter
-from trca.envs.webshop.actions import Action, can_click, can_search, read_action
 from trca.envs.webshop.beliefs import Beliefs
 from trca.envs.webshop.binding import WebShopBinding, bind
 from trca.envs.webshop.context import context_key, memory_line
 from trca.envs.webshop.facts import Target, WebShopFacts
-from trca.envs.webshop.reading import View, read_page
+from trca.envs.webshop.reading import Action, can_search, read_action, read_page
 
 _BUTTONS: Final[dict[str, Target]] = {
     "back to search": "back",
@@ -29,8 +28,6 @@ class WebShopAdapter(Adapter):
     """Follows a WebShop episode; reads observations, actions and admissible actions only.
 
     Attributes:
-        binding: The parsed instruction.
-        facts: The facts of the last transition (the defaults after ``reset``).
         beliefs: The episode as observed so far.
     """
 
@@ -38,23 +35,10 @@ class WebShopAdapter(Adapter):
     binding_type: ClassVar[type[WebShopBinding]] = WebShopBinding
     binding: WebShopBinding
     facts: WebShopFacts
-
-    def __init__(self) -> None:
-        self.binding = WebShopBinding()
-        self.facts = WebShopFacts()
-        self.beliefs = Beliefs(self.binding, View())
-        self._observation = ""
-        self._offered: Sequence[str] = ()
-        self._past: set[object] = set()
+    beliefs: Beliefs
 
     def reset(self, instruction: str, observation: str, admissible: Sequence[str]) -> None:
-        """Starts an episode.
-
-        Args:
-            instruction: The instruction.
-            observation: The first page.
-            admissible: The admissible actions on the first page.
-        """
+        """Starts an episode; see `Adapter.reset`."""
         self.binding = bind(instruction)
         self.facts = WebShopFacts()
         self.beliefs = Beliefs(self.binding, read_page(observation, admissible))
@@ -62,42 +46,40 @@ class WebShopAdapter(Adapter):
         self._past = {self.beliefs.snapshot()}
 
     def step(self, action: str, observation: str, admissible: Sequence[str]) -> WebShopFacts:
-        """Reads one transition and returns its facts.
-
-        Args:
-            action: The agent's action; blank if its response contained no readable action.
-            observation: The page after the action.
-            admissible: The admissible actions after the action.
-        """
+        """Reads one transition and returns its facts; see `Adapter.step`."""
         beliefs = self.beliefs
         read = read_action(action)
         changed = observation != self._observation
         if not (changed or action.rstrip().endswith("]")):
             read = Action()  # the environment refuses a text after the last ]
         target = self._target(read)
-        option = self._option(read)
-        available = self._available(read)
-        accepted = read.verb != "" and (changed or (available and read.verb == "click"))
+        searching, clicking = read.verb == "search", read.verb == "click"
+        option = ""
+        if clicking:
+            option = next((o.value for o in beliefs.view.options if o.name == read.argument), "")
+            available = f"click[{read.argument}]" in self._offered
+        else:
+            available = searching and can_search(self._offered)
+        accepted = read.verb != "" and (changed or (available and clicking))
         known_match = beliefs.best_match
         words_before, opened_before = beliefs.words_seen, len(beliefs.opened)
         was_ready = beliefs.ready
         if accepted:
             beliefs.update(read, read_page(observation, admissible))
         self._observation, self._offered = observation, admissible
-        snapshot = beliefs.snapshot()
+        repeats = self._repeats(beliefs.snapshot())
         product = beliefs.now
         words = len(self.binding.words)
-        searching = read.verb == "search"
         query_words = beliefs.words_in(read.argument) if searching else 0
         opened = len(beliefs.opened) > opened_before
         wanted_values = tuple(v for values in product.wanted.values() for v in values)
         self.facts = WebShopFacts(
-            parsed=not action.isspace() and action != "",
+            parsed=action.strip() != "",
             verb=read.verb,
             target=target,
             available=available,
             accepted=accepted,
-            repeated=accepted and snapshot in self._past,
+            repeated=accepted and repeats,
             page=beliefs.view.page,
             query_words=query_words,
             query_lacking=words - query_words if searching else 0,
@@ -114,7 +96,6 @@ class WebShopAdapter(Adapter):
             missing=beliefs.missing,
             was_ready=was_ready,
         )
-        self._past.add(snapshot)
         return self.facts
 
     @property
@@ -139,13 +120,3 @@ class WebShopAdapter(Adapter):
         if action.argument in [listing.asin for listing in view.listings]:
             return "product"
         return "unknown"
-
-    def _option(self, action: Action) -> str:
-        """The option value that a click chooses, or blank."""
-        options = self.beliefs.view.options if action.verb == "click" else ()
-        return next((o.value for o in options if o.name == action.argument), "")
-
-    def _available(self, action: Action) -> bool:
-        if action.verb == "search":
-            return can_search(self._offered)
-        return action.verb == "click" and can_click(action.argument, self._offered)

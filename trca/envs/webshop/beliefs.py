@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Final
 
-from trca.envs.webshop.actions import Action
 from trca.envs.webshop.binding import WebShopBinding, catalogue_stems, stems, wanted
-from trca.envs.webshop.reading import Listing, View
+from trca.envs.webshop.reading import Action, Listing, View
 
 
 @dataclass
@@ -40,7 +39,7 @@ class Beliefs:
         matches: Number of the instruction's words in each product's title, by key.
         affordable_matches: `matches` of the affordable products.
         opened: All products whose page was shown, by key.
-        product: Key of the product on an item or detail page; blank on further pages.
+        product: Key of the product on an item or detail page; empty on further pages.
         now: The product with the key `product`; an empty product on further pages.
         chosen: Chosen option values of this product, by group.
         missing: Groups of this product with a requested value, none of which is chosen.
@@ -49,25 +48,6 @@ class Beliefs:
         best_match: Largest number of content words in the title of an affordable listed product.
         new_match: `best_match` among the products that the last accepted action listed first.
     """
-
-    __slots__ = (
-        "_details",
-        "affordable_matches",
-        "best_match",
-        "binding",
-        "chosen",
-        "listed",
-        "matches",
-        "missing",
-        "new_match",
-        "now",
-        "opened",
-        "product",
-        "queries",
-        "view",
-        "words",
-        "words_seen",
-    )
 
     def __init__(self, binding: WebShopBinding, view: View) -> None:
         self.binding = binding
@@ -94,7 +74,8 @@ class Beliefs:
         if action.verb == "search":
             self.queries.setdefault(action.argument)
         if view.page in ("search", "results"):
-            self._leave()
+            self.product, self.now = "", _NOTHING
+            self.chosen, self.missing = {}, ()
         if view.page == "results":
             for listing in view.listings:
                 if listing.asin not in self.listed:
@@ -155,10 +136,6 @@ class Beliefs:
         if self.affordable(listing):
             self.affordable_matches[listing.asin] = matches
             self.new_match = max(self.new_match, matches)
-
-    def _leave(self) -> None:
-        self.product, self.now = "", _NOTHING
-        self.chosen, self.missing = {}, ()
 
     def _open(self, asin: str, view: View) -> None:
         self.product = asin

@@ -88,7 +88,12 @@ def _wanted(phrasing: tuple[str, ...], values: tuple[str, ...], group: str) -> t
     labelled = {v: run for v, run in named.items() if label and _spaced(label + run) in text}
     matches = labelled or named
     if not matches:
-        matches = {v: side for v in values for side in _sides(v) if _spaced(side) in text}
+        sides = ((v, words_of(part)) for v in values if "|" in v for part in v.split("|"))
+        matches = {
+            value: side
+            for value, side in sides
+            if any(word[0].isalpha() for word in side) and _spaced(side) in text
+        }
     return tuple(
         value
         for value, run in matches.items()
@@ -128,12 +133,6 @@ catalogue_stems = remembered(entries=8192, longest=2000)(stems)
 """`stems` with a cache, for texts of the catalogue. Texts of an agent are not cached."""
 
 
-def _sides(value: str) -> list[tuple[str, ...]]:
-    """The words of each side of a ``|``; sides without letters are left out."""
-    parts = [words_of(part) for part in value.split("|")] if "|" in value else []
-    return [part for part in parts if any(word[0].isalpha() for word in part)]
-
-
 def _spaced(words: tuple[str, ...]) -> str:
-    """The words between blanks, so that ``in`` finds runs of complete words only."""
+    """The words between spaces, so that ``in`` finds runs of complete words only."""
     return f" {' '.join(words)} "

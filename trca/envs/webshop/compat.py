@@ -3,7 +3,7 @@
 ``original`` keeps every quirk of `Quirks`; ``benchmarks/webshop_parity.py`` compares this mode with
 recordings of the original. ``clean`` removes all of them.
 
-Among the changes of ``clean`` (see `Quirks`): blanks around an action, its name and its
+Among the changes of ``clean`` (see `Quirks`): spaces around an action, its name and its
 argument are ignored; a blank search does nothing; prices and price bounds depend on the seed and
 the product only.
 
@@ -34,9 +34,9 @@ class Quirks:
             also contains the query and the options.
         blank_searches: ``search[ ]`` shows an empty list of results.
         loose_actions: Text after the last ``]`` is ignored. An argument with ``[`` or a line break
-            is unreadable. Blanks around the name and the argument count, so `` search[mug]`` and
+            is unreadable. Spaces around the name and the argument count, so `` search[mug]`` and
             ``click[ red ]`` do nothing. Without this quirk, no text may follow the last ``]``, and
-            these blanks are ignored.
+            these spaces are ignored.
         shared_names: An option with the name of a button acts as this button. A value in two groups
             selects the later group. Without this quirk, such values are shown as ``group: value``.
         marks_from_url: ``text_rich`` marks an option if the URL contains its value in quotes.

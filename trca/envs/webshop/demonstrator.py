@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trca.envs.webshop.actions import clickable
 from trca.envs.webshop.beliefs import Beliefs
 from trca.envs.webshop.binding import query_words
+from trca.envs.webshop.reading import clickable
 
 _BACK, _NEXT, _PREVIOUS = "back to search", "next >", "< prev"
 
@@ -20,7 +20,7 @@ def demonstrated_action(beliefs: Beliefs, admissible: Sequence[str]) -> str:
     Args:
         beliefs: The episode as observed so far.
         admissible: The admissible actions. The result is one of them, with a query in place of the
-            blank in a search.
+            placeholder in a search.
     """
     match beliefs.view.page:
         case "search":

@@ -15,12 +15,12 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from trca.envs.text_env import Outcome, TextEnv
-from trca.envs.webshop.actions import SEARCH_OFFER
 from trca.envs.webshop.adapter import WebShopAdapter
 from trca.envs.webshop.data.catalogue import Catalogue, Compat, open_catalogue
 from trca.envs.webshop.demonstrator import demonstrated_action
 from trca.envs.webshop.goals import Goal
 from trca.envs.webshop.oracle import oracle_action
+from trca.envs.webshop.reading import SEARCH_OFFER
 from trca.envs.webshop.simulator import Simulator
 from trca.envs.webshop.tasks import tasks_of
 
@@ -117,17 +117,11 @@ class WebShopEnv(TextEnv):
         return [SEARCH_OFFER, *clicks] if simulator.has_search_bar else clicks
 
     def oracle_action(self) -> str:
-        """The next action of a plan for a purchase with score 1, from the hidden goal.
-
-        For proofs, checks and demonstrations only; ``info`` contains no part of it.
-        """
+        """The next action of a plan for a purchase with score 1, from the hidden goal."""
         return oracle_action(self._playing())
 
     def demonstrator_action(self) -> str:
-        """A sensible next action, derived from the agent's observations.
-
-        Works after any sequence of actions, so callers may mix it with other actions.
-        """
+        """A sensible next action, derived from the agent's observations."""
         return demonstrated_action(self.adapter.beliefs, self._transcript[-1][2])
 
     def random_action(self, rng: np.random.Generator) -> str:

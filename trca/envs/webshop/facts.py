@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from trca.envs.webshop.actions import Verb
-from trca.envs.webshop.reading import PageType
+from trca.envs.webshop.reading import PageType, Verb
 
 Target = Literal["", "back", "previous", "next", "product", "option", "detail", "buy", "unknown"]
 """The target of a click; blank for an action that is no click."""

@@ -12,6 +12,7 @@ import hashlib
 import itertools
 import json
 import random
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import astuple, dataclass, replace
@@ -58,7 +59,33 @@ class Goal:
     price_upper: float
     option_names: tuple[str, ...]
     options: tuple[str, ...]
-    weight: float
+    weight: float = 1.0
+
+    @classmethod
+    def of(
+        cls,
+        product: Product,
+        instruction: str,
+        attributes: tuple[str, ...],
+        price_upper: float,
+        option_names: tuple[str, ...],
+        options: tuple[str, ...],
+    ) -> Goal:
+        """The goal of a product, with the price bound in the instruction."""
+        if price_upper != NO_BOUND:
+            instruction += f", and price lower than {price_upper:.2f} dollars"
+        return cls(
+            product.asin,
+            product.category,
+            product.query,
+            product.title,
+            product.product_category,
+            instruction,
+            attributes,
+            price_upper,
+            option_names,
+            options,
+        )
 
 
 @lru_cache(8)
@@ -79,10 +106,17 @@ def make_goals(
     Raises:
         ValueError: For an unknown name, or a catalogue without such goals.
     """
-    quirks = quirks_of(compat)
+    in_order = quirks_of(compat).prices_in_order
     if kind not in KINDS:
         raise ValueError(f"unknown goals {kind!r}: choose {' or '.join(KINDS)}")
-    draw = _one_stream(catalogue, seed) if quirks.prices_in_order else _by_product(seed)
+    stream = random.Random(seed)
+    for _ in range(catalogue.ranged if in_order else 0):
+        stream.random()  # the original's only stream starts with the prices of the catalogue
+
+    def draw(product: Product, number: int) -> float:
+        rng = stream if in_order else random.Random(f"{seed}/{product.asin}/{number}")
+        return _price_upper(product.price, rng)
+
     goals = list(_human(catalogue, draw) if kind == "human" else _synthetic(catalogue, draw))
     if not goals:
         available_kind = KINDS[kind == "human"]
@@ -104,46 +138,10 @@ _Draw = Callable[[Product, int], float]
 """From a product and the number of its instruction to a price bound."""
 
 
-def _one_stream(catalogue: Catalogue, seed: int) -> _Draw:
-    """The original's draw: one stream, which starts with the prices of the catalogue."""
-    rng = random.Random(seed)
-    for _ in range(catalogue.ranged):
-        rng.random()
-    return lambda product, number: _price_upper(product.price, rng)
-
-
-def _by_product(seed: int) -> _Draw:
-    return lambda product, number: _price_upper(
-        product.price, random.Random(f"{seed}/{product.asin}/{number}")
-    )
-
-
 def _price_upper(price: float, rng: random.Random) -> float:
     """The larger of two draws from the next four round prices; `NO_BOUND` for fewer than two."""
     above = [bound for bound in _BOUNDS if bound > price][:4]
     return max(rng.sample(above, 2)) if len(above) >= 2 else NO_BOUND
-
-
-def _price_text(price_upper: float) -> str:
-    if price_upper == NO_BOUND:
-        return ""
-    return f", and price lower than {price_upper:.2f} dollars"
-
-
-def _goal(product: Product, attributes: tuple[str, ...], price_upper: float) -> Goal:
-    return Goal(
-        asin=product.asin,
-        category=product.category,
-        query=product.query,
-        title=product.title,
-        product_category=product.product_category,
-        instruction="",
-        attributes=attributes,
-        price_upper=price_upper,
-        option_names=(),
-        options=(),
-        weight=1.0,
-    )
 
 
 def _human(catalogue: Catalogue, draw: _Draw) -> Iterator[Goal]:
@@ -151,12 +149,8 @@ def _human(catalogue: Catalogue, draw: _Draw) -> Iterator[Goal]:
         product = catalogue[catalogue.position(asin)]
         for number, human in enumerate(instructions):
             if human.attributes:
-                price_upper = draw(product, number)
-                yield replace(
-                    _goal(product, human.attributes, price_upper),
-                    instruction=human.instruction.strip(".") + _price_text(price_upper),
-                    options=human.options,
-                )
+                text, attributes = human.instruction.strip("."), human.attributes
+                yield Goal.of(product, text, attributes, draw(product, number), (), human.options)
 
 
 def _synthetic(catalogue: Catalogue, draw: _Draw) -> list[Goal]:
@@ -164,13 +158,12 @@ def _synthetic(catalogue: Catalogue, draw: _Draw) -> list[Goal]:
     for position in catalogue.instructed:
         product = catalogue[position]
         price_upper = draw(product, 0)
-        goal = _goal(product, product.instruction_attributes, price_upper)
+        attributes = product.instruction_attributes
         names = tuple(sorted(product.options))
         for values in itertools.product(*(product.options[name] for name in names)):
             wishes = ", and ".join(f"{n}: {v}" for n, v in zip(names, values, strict=True))
             text = f"{product.instruction}{' with ' + wishes if wishes else ''}"
-            text += _price_text(price_upper)
-            goals.append(replace(goal, instruction=text, option_names=names, options=values))
+            goals.append(Goal.of(product, text, attributes, price_upper, names, values))
     counts = Counter(attribute for goal in goals for attribute in goal.attributes)
     return [
         replace(goal, weight=sum(1.0 / counts[a] for a in goal.attributes) / len(goal.attributes))
@@ -178,35 +171,19 @@ def _synthetic(catalogue: Catalogue, draw: _Draw) -> list[Goal]:
     ]
 
 
-def _thousandth(asin: str) -> int:
-    return int.from_bytes(hashlib.sha256(asin.encode()).digest()[:8], "big") % 1000
-
-
-def _by_index(first: int, last: int | None) -> Callable[[int, Goal], bool]:
-    return lambda index, goal: first <= index and (last is None or index < last)
-
-
-def _by_asin(first: int, last: int) -> Callable[[int, Goal], bool]:
-    return lambda index, goal: first <= _thousandth(goal.asin) < last
-
-
 SPLIT_RULES: Final = {
-    "by-product": {
-        "train": _by_asin(200, 1000),
-        "validation": _by_asin(0, 100),
-        "test": _by_asin(100, 200),
-    },
+    "by-product": {"train": range(200, 1000), "validation": range(100), "test": range(100, 200)},
     "original": {
-        "train": _by_index(1500, None),
-        "eval": _by_index(500, 1500),
-        "test": _by_index(0, 500),
+        "train": range(1500, sys.maxsize),
+        "eval": range(500, 1500),
+        "test": range(500),
     },
-    "verl-agent": {"train": _by_index(500, None), "validation": _by_index(0, 500)},
+    "verl-agent": {"train": range(500, sys.maxsize), "validation": range(500)},
 }
-"""Split rule -> split -> whether the goal at an index is in the split.
+"""Split rule -> split -> numbers of its goals.
 
-``by-product`` puts all goals of a product into one split, which depends on its ASIN only.
-Validation and test get a tenth each. The further rules use the index after the shuffle.
+With ``by-product``, the number is a hash of the ASIN modulo 1000, which puts all goals of a product
+into one split. With the further rules, the number is the index after the shuffle.
 """
 
 
@@ -223,7 +200,11 @@ def split_of(goals: Sequence[Goal], rule: str, split: str) -> tuple[int, ...]:
         raise ValueError(
             f"unknown split {split!r} of split rule {rule!r}: choose {', '.join(splits)}"
         )
-    indices = tuple(index for index, goal in enumerate(goals) if splits[split](index, goal))
+    indices = tuple(
+        index
+        for index, goal in enumerate(goals)
+        if (_thousandth(goal.asin) if rule == "by-product" else index) in splits[split]
+    )
     if not indices:
         alternative = "a larger catalogue" if rule == "by-product" else "split_rule 'by-product'"
         raise ValueError(
@@ -231,3 +212,7 @@ def split_of(goals: Sequence[Goal], rule: str, split: str) -> tuple[int, ...]:
             f"choose {alternative}"
         )
     return indices
+
+
+def _thousandth(asin: str) -> int:
+    return int.from_bytes(hashlib.sha256(asin.encode()).digest()[:8], "big") % 1000

@@ -25,9 +25,6 @@ def oracle_action(simulator: Simulator) -> str:
 
     The plan buys the product that the goal was made from.
 
-    Args:
-        simulator: The simulator.
-
     Raises:
         OracleError: If there is no plan: after a purchase, if no query finds the product, or if its
             options do not permit score 1.

@@ -7,7 +7,7 @@ buttons with brackets and names the clicked options.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import Final
 
@@ -86,31 +86,15 @@ def results_page(
     number: int,
     total: int,
     more: bool,
-    visited: frozenset[str] | set[str],
+    visited: Collection[str],
 ) -> list[Node]:
-    """A results page.
-
-    Args:
-        instruction: The instruction.
-        products: The products on the page.
-        number: Number of the page, from 1.
-        total: Number of results.
-        more: Whether there is a next page.
-        visited: ASINs of the products that were opened.
-    """
+    """A results page."""
     nodes = _header(instruction)
     nodes.append((Kind.PLAIN, f"Page {number} (Total results: {total})"))
-    if number > 1:
-        nodes.append(_PREVIOUS)
-    if more:
-        nodes.append(_NEXT)
+    nodes += [*[_PREVIOUS] * (number > 1), *[_NEXT] * more]
     for product in products:
-        asin = product.asin
-        nodes += (
-            (Kind.VISITED if asin in visited else Kind.PRODUCT, asin),
-            (Kind.PLAIN, product.title),
-            (Kind.PLAIN, product.price_label),
-        )
+        nodes.append((Kind.VISITED if product.asin in visited else Kind.PRODUCT, product.asin))
+        nodes += [(Kind.PLAIN, product.title), (Kind.PLAIN, product.price_label)]
     return nodes
 
 
@@ -128,23 +112,19 @@ def item_page(
         chosen: Whether the page marks a value of a group as chosen.
         names: (group, value) -> name of the option on the page; by default the value.
     """
-    nodes = _header(instruction)
-    nodes.append(_PREVIOUS)
+    nodes = [*_header(instruction), _PREVIOUS]
     for group, values in product.options.items():
         nodes.append((Kind.PLAIN, group))
         for value in values:
             kind = Kind.CHOSEN if chosen(group, value) else Kind.OPTION
             nodes.append((kind, names.get((group, value), value)))
-    nodes.append((Kind.PLAIN, product.title))
-    nodes.append((Kind.PLAIN, f"Price: {product.price_label}"))
-    nodes += _BUTTONS
-    return nodes
+    price = (Kind.PLAIN, f"Price: {product.price_label}")
+    return [*nodes, (Kind.PLAIN, product.title), price, *_BUTTONS]
 
 
 def sub_page(instruction: str, product: Product, name: str) -> list[Node]:
     """One of `SUB_PAGES`; the page of reviews is empty."""
-    nodes = _header(instruction)
-    nodes.append(_PREVIOUS)
+    nodes = [*_header(instruction), _PREVIOUS]
     if name == "Description":
         nodes.append((Kind.PLAIN, product.description))
     elif name == "Features":
@@ -156,23 +136,27 @@ def sub_page(instruction: str, product: Product, name: str) -> list[Node]:
     return nodes
 
 
-def done_page(product: Product, options: Mapping[str, str]) -> list[Node]:
-    """The page after a purchase, with the bought product."""
-    chosen = (f"{group}: {value}" for group, value in options.items())
-    texts = ("Thank you for shopping with us!", "Purchased", product.asin, *chosen)
-    return [(Kind.PLAIN, text) for text in texts]
+def done_page(product: Product, options: Mapping[str, str], score: float | None) -> list[Node]:
+    """The page after a purchase.
 
-
-def original_done_page(product: Product, options: Mapping[str, str], score: float) -> list[Node]:
-    """The original's page after a purchase: the crowd-worker page, which shows the score."""
-    texts = ["Thank you for shopping with us!", "Your code: ", "None"]
-    texts += [" (Paste it in your MTurk interface.)", "Purchased", "asin", product.asin]
-    texts += ["options", _as_script(options)]
-    for name in ("attrs", "category", "query", "product category"):
-        texts += [name, "None"]
-    texts += ["Target", "asin", "options", "attrs", "price upper", "instuction text"]
-    texts += ["category", "product category", "query", "Goal ", "None", "Reward"]
-    texts += ["Your score (min 0.0, max 1.0)", str(score), "Reward Details ", "None"]
+    Args:
+        product: The bought product.
+        options: Group -> chosen value.
+        score: The score for the original's page, the crowd-worker page, which shows it. None for
+            a page with the bought product only.
+    """
+    texts = ["Thank you for shopping with us!"]
+    if score is None:
+        texts += ["Purchased", product.asin]
+        texts += [f"{group}: {value}" for group, value in options.items()]
+    else:
+        texts += ["Your code: ", "None", " (Paste it in your MTurk interface.)", "Purchased"]
+        texts += ["asin", product.asin, "options", _as_script(options)]
+        for name in ("attrs", "category", "query", "product category"):
+            texts += [name, "None"]
+        texts += ["Target", "asin", "options", "attrs", "price upper", "instuction text"]
+        texts += ["category", "product category", "query", "Goal ", "None", "Reward"]
+        texts += ["Your score (min 0.0, max 1.0)", str(score), "Reward Details ", "None"]
     return [(Kind.PLAIN, text) for text in texts]
 
 

@@ -1,4 +1,4 @@
-"""Parses WebShop pages from their text and the admissible actions.
+"""Parses actions, and pages from their text and the admissible actions.
 
 Both observation modes give the same `View`. The page after a purchase is never parsed, since it may
 contain the score.
@@ -11,8 +11,10 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final, Literal, NamedTuple
 
-from trca.envs.webshop.actions import can_search, clickable
+Verb = Literal["", "search", "click"]
 
+SEARCH_OFFER: Final = "search[<your query>]"
+"""A search among the admissible actions."""
 PageType = Literal["search", "results", "item", "detail", "done"]
 
 _SEPARATOR: Final = " [SEP] "
@@ -26,13 +28,47 @@ _LONGEST_KEPT: Final = 20_000
 """Length of the longest cached page, in characters."""
 
 
+class Action(NamedTuple):
+    """A parsed action.
+
+    Attributes:
+        verb: The verb; empty for a text that is not an action.
+        argument: The text in brackets, in lower case.
+    """
+
+    verb: Verb = ""
+    argument: str = ""
+
+
+def read_action(text: str) -> Action:
+    """Parses an action. Spaces around its parts and text after the last ``]`` are ignored."""
+    name, _, argument = text[: text.rfind("]") + 1].partition("[")
+    argument = argument[:-1].strip().lower()
+    match name.strip() if argument else "":
+        case "search":
+            return Action("search", argument)
+        case "click":
+            return Action("click", argument)
+    return Action()
+
+
+def clickable(admissible: Sequence[str]) -> frozenset[str]:
+    """The names of all clicks among the admissible actions."""
+    return frozenset([a[6:-1] for a in admissible if a.startswith("click[")])
+
+
+def can_search(admissible: Sequence[str]) -> bool:
+    """Whether the admissible actions include a search."""
+    return bool(admissible) and admissible[0].startswith("search[")
+
+
 class Listing(NamedTuple):
     """A product on a page.
 
     Attributes:
-        asin: Key in lower case, as in clicks; blank on an item page.
+        asin: Key in lower case, as in clicks; empty on an item page.
         title: Title.
-        price: Price or price range, as written; blank without a price.
+        price: Price or price range, as written; empty without a price.
     """
 
     asin: str

@@ -44,7 +44,7 @@ class Simulator:
     """Moves between pages by actions, and stores the current page and the chosen options.
 
     An action is ``search[query]`` on a page with a search bar, or ``click[x]`` for x in
-    `clickables`. Upper and lower case are equal inside the brackets. Blanks around the action, its
+    `clickables`. Upper and lower case are equal inside the brackets. Spaces around the action, its
     name and its argument are ignored. All other strings and blank searches change nothing. With
     ``compat="original"``, the rules are those of the original: see `compat.Quirks` for every
     difference.
@@ -63,28 +63,6 @@ class Simulator:
         product: The product on the page; None on search and results pages.
         has_search_bar: Whether the page has a search bar.
     """
-
-    __slots__ = (
-        "_catalogue",
-        "_goals",
-        "_nouns",
-        "_options",
-        "_quirks",
-        "_targets",
-        "_visited",
-        "_write",
-        "accepted",
-        "done",
-        "goal",
-        "hits",
-        "number",
-        "observation",
-        "page",
-        "product",
-        "query",
-        "score",
-        "sub_page",
-    )
 
     def __init__(
         self,
@@ -118,6 +96,7 @@ class Simulator:
         self._nouns = nouns
         self.goal = goals[0]
         self.score: Score | None = None
+        self.number = 1
         self.hits: list[int] = []
         self.product: Product | None = None
         self._visited: set[str] = set()
@@ -201,7 +180,11 @@ class Simulator:
     def _click(self, name: str) -> float:
         """Follows a click; returns the score of a purchase, else 0."""
         target = self._targets[name]
-        page = self._page_named_by_url() if self._quirks.pages_from_url else self.page
+        page = self.page
+        if self._quirks.pages_from_url and page in _NAMES_IN_URL:
+            # The first page name in the URL, which also contains the query and the options.
+            url = self._url(page)
+            page = next(each for each, text in _NAMES_IN_URL.items() if text in url)
         if name == _BUY:
             return self._buy()
         if name == _BACK:
@@ -213,7 +196,9 @@ class Simulator:
         elif name == _PREVIOUS and page == ITEM:
             self._show_results(self.number)
         elif name in _SUB_PAGES:
-            self._show_sub_page(_SUB_PAGES[name])
+            self.sub_page = _SUB_PAGES[name]
+            nodes = pages.sub_page(self.goal.instruction, self._looked_at(), self.sub_page)
+            self._show(SUB, nodes, {_BACK: None, _PREVIOUS: None})
         else:
             if isinstance(target, int):
                 self.product = self._catalogue[target]
@@ -239,13 +224,9 @@ class Simulator:
         shown = self.hits[(number - 1) * PAGE_SIZE : number * PAGE_SIZE]
         products = [self._catalogue[position] for position in shown]
         more = self._quirks.endless_pages or number * PAGE_SIZE < len(self.hits)
-        targets: dict[str, Target] = {_BACK: None}
-        if number > 1:
-            targets[_PREVIOUS] = None
-        if more:
-            targets[_NEXT] = None
-        for position, product in zip(shown, products, strict=True):
-            targets[product.asin.lower()] = position
+        buttons = [_BACK, *[_PREVIOUS] * (number > 1), *[_NEXT] * more]
+        targets: dict[str, Target] = dict.fromkeys(buttons)
+        targets |= {p.asin.lower(): at for at, p in zip(shown, products, strict=True)}
         nodes = pages.results_page(
             self.goal.instruction, products, number, len(self.hits), more, self._visited
         )
@@ -267,20 +248,12 @@ class Simulator:
 
         self._show(ITEM, pages.item_page(self.goal.instruction, product, chosen, names), targets)
 
-    def _show_sub_page(self, name: str) -> None:
-        self.sub_page = name
-        nodes = pages.sub_page(self.goal.instruction, self._looked_at(), name)
-        self._show(SUB, nodes, {_BACK: None, _PREVIOUS: None})
-
     def _buy(self) -> float:
         product = self._looked_at()
         score = self.score = self.worth(self._options)
         self.done = True
-        if self._quirks.score_shown:
-            nodes = pages.original_done_page(product, self._options, score.total)
-        else:
-            nodes = pages.done_page(product, self._options)
-        self._show(DONE, nodes, {})
+        shown = score.total if self._quirks.score_shown else None
+        self._show(DONE, pages.done_page(product, self._options, shown), {})
         return score.total
 
     def _show(self, page: str, nodes: list[Node], targets: dict[str, Target]) -> None:
@@ -291,13 +264,6 @@ class Simulator:
     def _looked_at(self) -> Product:
         assert self.product is not None, f"page {self.page!r} has no product"
         return self.product
-
-    def _page_named_by_url(self) -> str:
-        """The first page name in the URL, which also contains the query and the options."""
-        if self.page not in _NAMES_IN_URL:
-            return self.page
-        url = self._url(self.page)
-        return next(page for page, name in _NAMES_IN_URL.items() if name in url)
 
     def _url(self, page: str) -> str:
         query = self.query.replace(" ", "+")
@@ -326,7 +292,7 @@ def _group_names(product: Product) -> dict[tuple[str, str], str]:
 
 
 def _read(action: str) -> tuple[str, str]:
-    """Name and argument of ``name[argument]`` without blanks; two empty strings for other texts."""
+    """Name and argument of ``name[argument]`` without spaces; two empty strings for other texts."""
     name, bracket, rest = action.strip().partition("[")
     if not bracket or not rest.endswith("]"):
         return "", ""

@@ -117,7 +117,6 @@ class Engine(ABC):
         split_option: Key of ``engine_config`` with the number of GPUs that share one model; blank
             if an engine has one GPU.
         ids_per_token: Prompt ids per token, for limits on prompts.
-        gpu_pass_s: Least seconds of a forward pass on a GPU, for estimates of time.
     """
 
     version: int = 0
@@ -130,7 +129,6 @@ class Engine(ABC):
     frees_memory: ClassVar[bool] = False
     split_option: ClassVar[str] = ""
     ids_per_token: ClassVar[int] = 1
-    gpu_pass_s: ClassVar[float] = 0.01
 
     @classmethod
     def open(cls, spec: EngineSpec) -> Self:

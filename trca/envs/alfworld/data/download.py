@@ -14,8 +14,7 @@ import httpx
 from trca.common.cache import build_once
 from trca.common.files import sha256
 from trca.common.progress import progress_bar
-from trca.envs.alfworld.data.archive import unpack
-from trca.envs.alfworld.data.official import OfficialGames, data_folder
+from trca.envs.alfworld.data.official import OfficialGames, data_folder, unpack
 
 
 class DownloadError(RuntimeError):

@@ -19,7 +19,7 @@ from typing import Final
 from trca.envs.alfworld import resources
 from trca.envs.alfworld.data.rooms import SIZES, Room
 from trca.envs.alfworld.data.scene import LAMP, Scene
-from trca.envs.alfworld.tasks import GOALS
+from trca.envs.alfworld.resources import GOALS
 
 SPLITS: Final = ("train", "valid_seen", "valid_unseen")
 _MOST_OF_A_KIND: Final = 3
@@ -37,7 +37,7 @@ def draw(size: str, split: str, task_type: str, number: int, seed: int = 0) -> S
     Args:
         size: One of `rooms.SIZES`.
         split: One of `SPLITS`.
-        task_type: One of `tasks.TASK_TYPES`.
+        task_type: One of `resources.TASK_TYPES`.
         number: Number of the task within its split and type, from 0.
         seed: Each seed gives a different set of scenes.
     """

@@ -6,13 +6,13 @@ are written like the official files, so both kinds of games have the same rules 
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from trca.envs.alfworld import resources
-from trca.envs.alfworld.tasks import GOALS
+from trca.envs.alfworld.resources import GOALS
 
 LAMP = "DeskLamp"
 _BASINS = {"SinkBasin": "Sink", "BathtubBasin": "Bathtub"}
@@ -27,7 +27,7 @@ class Scene:
         name: Name of the problem.
         receptacles: Type of each receptacle.
         objects: Type of each object and the position of its receptacle in ``receptacles``.
-        task_type: One of `tasks.TASK_TYPES`.
+        task_type: One of `resources.TASK_TYPES`.
         target: Type of the object to handle.
         destination: Type of the receptacle to place it in; the lamp for Look.
         wording: Index of the instruction template of the task type.
@@ -67,7 +67,11 @@ class Scene:
             ("agent1", "agent"),
             *((o, "object") for o in objects),
             *((f"{kind}Type", "otype") for kind in sorted({kind for kind, _ in self.objects})),
-            *((f"{kind}Type", "rtype") for kind in sorted(self._receptacle_types())),
+            # The domain refers to the types of these three appliances.
+            *(
+                (f"{kind}Type", "rtype")
+                for kind in sorted({*self.receptacles, "SinkBasin", "Microwave", "Fridge"})
+            ),
             *((r, "receptacle") for r in receptacles),
             *((place, "location") for place in ("loc_bar_0", *places)),
         ]
@@ -87,10 +91,6 @@ class Scene:
                 goal,
             ]
         )
-
-    def _receptacle_types(self) -> set[str]:
-        # The domain refers to the types of these three appliances.
-        return {*self.receptacles, "SinkBasin", "Microwave", "Fridge"}
 
     def _facts(
         self, receptacles: list[str], objects: list[str], places: list[str]
@@ -125,7 +125,7 @@ class Scene:
 
 def _identifiers(kinds: list[str]) -> list[str]:
     """A PDDL name per thing; ``_bar_`` follows the type, as the text engine expects."""
-    counts: defaultdict[str, int] = defaultdict(int)
+    counts: Counter[str] = Counter()
     names = []
     for kind in kinds:
         counts[kind] += 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Hashable, Iterable
 from typing import Final
 from weakref import WeakValueDictionary
 
@@ -13,6 +13,10 @@ from trca.common.names import unknown
 from trca.common.shared import Shared, named
 from trca.envs.alfworld.simulator import Game
 
+_LOCK: Final = threading.Lock()
+_USED: Final[WeakValueDictionary[Hashable, Game]] = WeakValueDictionary()
+_RECENT: Final[OrderedDict[Hashable, Game]] = OrderedDict()
+"""The most recently requested games, in addition to all games in use."""
 _KEPT: Final = 64
 
 
@@ -41,7 +45,7 @@ class GameSource(Shared, ABC):
 
     @abstractmethod
     def task_type(self, task_id: str) -> str:
-        """The type of a task, one of `tasks.TASK_TYPES`."""
+        """The type of a task, one of `resources.TASK_TYPES`."""
 
     @abstractmethod
     def _read(self, task_id: str) -> Game:
@@ -54,11 +58,18 @@ class GameSource(Shared, ABC):
             GameFileError: If the game's file is missing or broken.
             ValueError: If the source has no such task.
         """
-
-        def read() -> Game:
-            return named(self._read(task_id), GameSource.load, self, task_id)
-
-        return _SHELF.get(self._key(task_id), read)
+        key = self._key(task_id)
+        with _LOCK:
+            game = _USED.get(key)
+        if game is None:
+            game = named(self._read(task_id), GameSource.load, self, task_id)
+        with _LOCK:
+            game = _USED.setdefault(key, game)
+            _RECENT[key] = game
+            _RECENT.move_to_end(key)
+            if len(_RECENT) > _KEPT:
+                _RECENT.popitem(last=False)
+        return game
 
     def _key(self, task_id: str) -> Hashable:
         """Equal keys mean equal games."""
@@ -67,28 +78,3 @@ class GameSource(Shared, ABC):
     def _check_split(self, split: str) -> None:
         if split not in self.splits:
             raise unknown(f"split of {self.name} games", split, self.splits)
-
-
-class _Shelf:
-    """Shared games: all games in use, and the most recently requested games."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._used: WeakValueDictionary[Hashable, Game] = WeakValueDictionary()
-        self._recent: OrderedDict[Hashable, Game] = OrderedDict()
-
-    def get(self, key: Hashable, make: Callable[[], Game]) -> Game:
-        with self._lock:
-            game = self._used.get(key)
-        if game is None:
-            game = make()
-        with self._lock:
-            game = self._used.setdefault(key, game)
-            self._recent[key] = game
-            self._recent.move_to_end(key)
-            if len(self._recent) > _KEPT:
-                self._recent.popitem(last=False)
-        return game
-
-
-_SHELF: Final = _Shelf()

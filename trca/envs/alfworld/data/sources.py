@@ -17,8 +17,8 @@ from trca.common.names import unknown
 from trca.envs.alfworld.data import generate
 from trca.envs.alfworld.data.rooms import SIZES
 from trca.envs.alfworld.data.shelf import GameSource
+from trca.envs.alfworld.resources import TASK_TYPES, check_task_types
 from trca.envs.alfworld.simulator import Game
-from trca.envs.alfworld.tasks import TASK_TYPES, check_task_types
 
 
 class GeneratedGames(GameSource):
@@ -61,13 +61,13 @@ class GeneratedGames(GameSource):
 
     def _read(self, task_id: str) -> Game:
         split, task_type, number = self._parts(task_id)
-        return Game.from_dict(generate.draw(self.size, split, task_type, number, self.seed).game())
+        return Game(generate.draw(self.size, split, task_type, number, self.seed).game())
 
     def _parts(self, task_id: str) -> tuple[str, str, int]:
         match = self._ID.fullmatch(task_id)
         if match is None or match[1] != self.name:
             raise ValueError(
-                f"{task_id[:200]!r} is no task of {self.name} games: give an id such as"
+                f"{task_id[:200]!r} is not a task of {self.name} games: give an id such as"
                 f" {self.name}/train/heat-0012"
             )
         self._check_split(match[2])

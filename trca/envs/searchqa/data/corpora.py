@@ -13,7 +13,7 @@ from trca.common.cache import cache_folder, digest
 from trca.common.files import FileVersion, versions
 from trca.common.progress import progress_bar
 from trca.common.shared import named
-from trca.envs.retrieval.bm25_retriever import BM25Retriever
+from trca.envs.retrieval.bm25 import BM25Retriever
 from trca.envs.retrieval.indexing import index_corpus
 from trca.envs.retrieval.passages import read_corpus
 from trca.envs.retrieval.retriever import Retriever, open_retriever

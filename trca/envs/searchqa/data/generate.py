@@ -16,7 +16,7 @@ follow this relation. The passage of the subject does not answer a two-hop quest
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, zip_longest
@@ -24,9 +24,8 @@ from typing import Final
 
 from trca.envs.retrieval.passages import Passage
 from trca.envs.searchqa.answer_scores import normalized
-from trca.envs.searchqa.data import wording as words
 from trca.envs.searchqa.data.questions import SPLITS, Question
-from trca.envs.searchqa.data.wording import Kind, Relation
+from trca.envs.searchqa.data.wording import WORDS, Kind, Relation, Words
 
 SIZES: Final = {"small": 200, "medium": 2_000, "large": 20_000}
 """Name of a generated world -> its number of passages."""
@@ -73,7 +72,7 @@ class Entity:
         id: Id of its passage.
         kind: Kind of the entity.
         name: Unique name.
-        alias: Second name, or blank.
+        alias: Second name, or empty.
         pronoun: Word that replaces the name after the first sentence.
         facts: The facts in its passage, in order.
     """
@@ -95,7 +94,7 @@ class Entity:
         """The passage about this entity."""
         statements = [(fact.relation.told, fact.value) for fact in self.facts]
         if self.alias:
-            statements.insert(1, (words.ALIASES[self.kind], self.alias))
+            statements.insert(1, (WORDS.aliases[self.kind], self.alias))
         sentences = (
             template.format(s=self.pronoun if number else self.name, o=value)
             for number, (template, value) in enumerate(statements)
@@ -145,23 +144,18 @@ def generated_passages(count: int, seed: int = 0) -> dict[str, Passage]:
 
 
 def draw(number: int, seed: int = 0) -> tuple[Entity, ...]:
-    """The entities of a circle.
-
-    Args:
-        number: Number of the circle, from 0.
-        seed: Seed of the world.
-    """
+    """The entities of a circle."""
     rng = random.Random(f"searchqa/{seed}/{number}")
     kinds = [kind for kind, count in _CIRCLE for _ in range(count)]
     names = [
-        _NAMES[kind](number * count + place, seed)
+        _name(kind, number * count + place, seed)
         for kind, count in _CIRCLE
         for place in range(count)
     ]
     entities = []
     for place, kind in enumerate(kinds):
         facts = []
-        for relation in words.RELATIONS[kind]:
+        for relation in WORDS.relations[kind]:
             if relation.target:
                 candidates = [
                     p for p in range(CIRCLE) if kinds[p] == relation.target and p != place
@@ -173,14 +167,17 @@ def draw(number: int, seed: int = 0) -> tuple[Entity, ...]:
         first = rng.choice([fact for fact in facts if fact.target is not None])
         rest = [fact for fact in facts if fact is not first]
         rng.shuffle(rest)
-        has_alias = kind in words.ALIASES and rng.random() < _ALIASED
+        pronoun = "It"
+        if kind == "person":
+            pronoun = ("She", "He")[WORDS.first_names.index(names[place].split()[0]) % 2]
+        has_alias = kind in WORDS.aliases and rng.random() < _ALIASED
         entities.append(
             Entity(
                 id=f"{number * CIRCLE + place}",
                 kind=kind,
                 name=names[place],
                 alias=_word(_COMMON + rng.randrange(_COMMON)) if has_alias else "",
-                pronoun=_pronoun(kind, names[place]),
+                pronoun=pronoun,
                 facts=(first, *rest),
             )
         )
@@ -196,9 +193,12 @@ def questions_about(circle: tuple[Entity, ...], number: int, seed: int) -> list[
         seed: Seed of the world.
     """
     rng = random.Random(f"searchqa/{seed}/{number}/questions")
-    one = list(_one_hop(circle))
-    two = list(_two_hop(circle))
-    chosen = rng.sample(one, min(_OF_A_HOP, len(one))) + rng.sample(two, min(_OF_A_HOP, len(two)))
+    one = [(entity, (fact,)) for entity in circle for fact in entity.facts]
+    chosen = [
+        each
+        for hops in (one, list(_two_hop(circle)))
+        for each in rng.sample(hops, min(_OF_A_HOP, len(hops)))
+    ]
     rng.shuffle(chosen)
     split = SPLITS[_SPLIT_OF_TEN[number % 10]]
     questions = []
@@ -224,12 +224,6 @@ def questions_about(circle: tuple[Entity, ...], number: int, seed: int) -> list[
     return questions
 
 
-def _one_hop(circle: tuple[Entity, ...]) -> Iterator[tuple[Entity, tuple[Fact, ...]]]:
-    for entity in circle:
-        for fact in entity.facts:
-            yield entity, (fact,)
-
-
 def _two_hop(circle: tuple[Entity, ...]) -> Iterator[tuple[Entity, tuple[Fact, ...]]]:
     """The questions whose answer and connection are only in the second passage."""
     for entity in circle:
@@ -248,38 +242,22 @@ def _answers(circle: tuple[Entity, ...], fact: Fact) -> tuple[str, ...]:
     return (fact.value,) if fact.target is None else circle[fact.target].answers
 
 
-def _pronoun(kind: Kind, name: str) -> str:
-    if kind != "person":
-        return "It"
-    return ("She", "He")[words.FIRST_NAMES.index(name.split()[0]) % 2]
-
-
-def _person(number: int, seed: int) -> str:
-    first, word = _pair(number, seed, 7919, len(words.FIRST_NAMES))
-    return f"{words.FIRST_NAMES[first]} {_word(word)}"
-
-
-def _place(number: int, seed: int) -> str:
-    second, word = _pair(number, seed, 6007, len(words.PLACES))
-    return f"{_word(word)} {words.PLACES[second]}"
-
-
-def _organisation(number: int, seed: int) -> str:
-    second, word = _pair(number, seed, 4637, len(words.ORGANISATIONS))
-    return f"{_word(word)} {words.ORGANISATIONS[second]}"
-
-
-def _work(number: int, seed: int) -> str:
-    adjective, noun = _pair(number, seed, 5479, len(words.ADJECTIVES), 24, len(words.NOUNS))
-    return f"The {words.ADJECTIVES[adjective]} {words.NOUNS[noun]}"
-
-
-_NAMES: Final[dict[Kind, Callable[[int, int], str]]] = {
-    "person": _person,
-    "place": _place,
-    "work": _work,
-    "organisation": _organisation,
+_NAMES: Final[dict[Kind, tuple[str, Words, int]]] = {
+    "person": ("{0} {1}", WORDS.first_names, 7919),
+    "place": ("{1} {0}", WORDS.places, 6007),
+    "organisation": ("{1} {0}", WORDS.organisations, 4637),
+    "work": ("The {0} {1}", WORDS.adjectives, 5479),
 }
+"""Kind of an entity -> template of a name, the words for ``{0}``, and the stride of `_pair`."""
+
+
+def _name(kind: Kind, number: int, seed: int) -> str:
+    template, words, stride = _NAMES[kind]
+    if kind == "work":
+        first, second = _pair(number, seed, stride, len(words), 24, len(WORDS.nouns))
+        return template.format(words[first], WORDS.nouns[second])
+    first, second = _pair(number, seed, stride, len(words))
+    return template.format(words[first], _word(second))
 
 
 def _pair(
@@ -288,7 +266,7 @@ def _pair(
     stride: int,
     narrow: int,
     common: int = _COMMON,
-    wide: int = len(words.ONSETS) * len(words.CODAS),
+    wide: int = len(WORDS.onsets) * len(WORDS.codas),
 ) -> tuple[int, int]:
     """Two numbers below ``narrow`` and ``wide``, with a different pair for each number.
 
@@ -308,5 +286,5 @@ def _pair(
 
 def _word(number: int) -> str:
     """One of 1,024 made-up words, such as ``Kerosk``."""
-    onset, row = number % len(words.ONSETS), number // len(words.ONSETS)
-    return words.ONSETS[onset] + words.CODAS[(row + 5 * onset) % len(words.CODAS)]
+    onset, row = number % len(WORDS.onsets), number // len(WORDS.onsets)
+    return WORDS.onsets[onset] + WORDS.codas[(row + 5 * onset) % len(WORDS.codas)]

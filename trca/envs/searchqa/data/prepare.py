@@ -10,7 +10,6 @@ For example::
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections import Counter
 from collections.abc import Iterable
@@ -100,7 +99,8 @@ def plan_index(corpus: Path, folder: Path, workers: int = 1) -> IndexPlan:
     )
     place = folder.absolute()
     existing = next(each for each in (place, *place.parents) if each.exists())
-    free = shutil.disk_usage(existing).free + _size(folder)
+    stored = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    free = shutil.disk_usage(existing).free + stored
     if free < plan.disk:
         raise CapacityError(
             f"{folder}: an index of {corpus} takes about {plan.disk / 2**30:,.1f} GiB, and"
@@ -159,7 +159,7 @@ def prepare_questions(sources: Iterable[Path], folder: Path) -> dict[str, Counte
         for question in read_datasets(path) if path.is_dir() else read_questions(path):
             name = question.dataset
             if Path(name).name != name or name.startswith("."):
-                raise QuestionFileError(path, f"dataset {name[:80]!r} is no name for a file")
+                raise QuestionFileError(path, f"dataset {name[:80]!r} is not a name for a file")
             by_dataset.setdefault(name, []).append(question)
     folder.mkdir(parents=True, exist_ok=True)
     names = [*(name for name in DATASETS if name in by_dataset), *by_dataset]
@@ -179,12 +179,3 @@ def _estimate(corpus: Path) -> tuple[int, int]:
         read = raw.tell() if corpus.suffix in (".gz", ".xz") else text
     scale = size / min(read, size)
     return int(len(lines) * scale), int(text * scale)
-
-
-def _size(folder: Path) -> int:
-    """Size of the files in a folder, in bytes."""
-    return sum(
-        os.path.getsize(os.path.join(place, name))
-        for place, _, names in os.walk(folder)
-        for name in names
-    )

@@ -37,16 +37,9 @@ _TAG: Final = "searchR1_"
 
 
 class QuestionFileError(DataError, ValueError):
-    """A question file is missing or malformed."""
+    """A question file is missing or malformed, perhaps in a line or a row of Parquet, from 1."""
 
     def __init__(self, path: Path, problem: str, row: int | None = None) -> None:
-        """Makes the message.
-
-        Args:
-            path: The file or folder.
-            problem: The problem and the fix.
-            row: Line of the file, or row of a Parquet file, from 1.
-        """
         place = path if row is None else f"{path}:{row}"
         super().__init__(f"{place}: {problem}", path, problem, row)
 
@@ -93,7 +86,7 @@ def read_questions(path: Path, dataset: str = "") -> Iterator[Question]:
 
     Args:
         path: The file; its name ends in one of `SUFFIXES`.
-        dataset: The dataset of rows without dataset. If blank, the name of the file without the
+        dataset: The dataset of rows without dataset. If empty, the name of the file without the
             split, or the name of its folder if the file is named after a split.
 
     Yields:
@@ -106,7 +99,14 @@ def read_questions(path: Path, dataset: str = "") -> Iterator[Question]:
     if not path.is_file():
         raise QuestionsMissingError(path, "there is no such file of questions")
     file_dataset, split = _dataset_and_split(path)
-    rows = _parquet(path) if path.name.endswith(".parquet") else _lines(path)
+    if not path.name.endswith(SUFFIXES):
+        raise QuestionFileError(path, f"unknown kind of file: choose {', '.join(SUFFIXES)}")
+
+    def refusal(number: int, problem: str) -> QuestionFileError:
+        return QuestionFileError(path, problem, number)
+
+    parquet = path.name.endswith(".parquet")
+    rows = _parquet(path) if parquet else numbered_rows(path, refusal)
     seen: dict[tuple[str, str, str], int] = {}
     for number, row in rows:
         try:
@@ -137,12 +137,6 @@ def _dataset_and_split(path: Path) -> tuple[str, str]:
     return (head, tail) if head and tail in SPLIT_NAMES else (stem, "test")
 
 
-def _lines(path: Path) -> Iterator[tuple[int, Any]]:
-    if not path.name.endswith(SUFFIXES):
-        raise QuestionFileError(path, f"unknown kind of file: choose {', '.join(SUFFIXES)}")
-    yield from numbered_rows(path, lambda number, problem: QuestionFileError(path, problem, number))
-
-
 def _parquet(path: Path) -> Iterator[tuple[int, Any]]:
     from pyarrow import ArrowException, parquet
 
@@ -159,11 +153,7 @@ def _parquet(path: Path) -> Iterator[tuple[int, Any]]:
 
 
 def _question(row: Any, dataset: str, split: str, number: int) -> Question:
-    """Parses a row.
-
-    Raises:
-        ValueError: If the row is malformed.
-    """
+    """Parses a row; raises ValueError for a malformed row."""
     if not isinstance(row, dict):
         raise ValueError(f"expected an object, found {type(row).__name__}")
     extra, metadata = _mapping(row, "extra_info"), _mapping(row, "metadata")

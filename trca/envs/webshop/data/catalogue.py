@@ -24,9 +24,8 @@ from weakref import WeakValueDictionary
 from trca.common.shared import Shared, named
 from trca.envs.webshop.compat import quirks_of
 from trca.envs.webshop.data.products import HumanInstruction, Product
-from trca.envs.webshop.data.shelf import Instructions, MemoryShelf, Shelf
-from trca.envs.webshop.data.sources import GeneratedSource, Source, source_of
-from trca.envs.webshop.data.store import open_store
+from trca.envs.webshop.data.shelf import Shelf, open_store
+from trca.envs.webshop.data.sources import source_of
 
 Compat = Literal["clean", "original"]
 _DECODED: Final = 8192
@@ -60,7 +59,7 @@ class Catalogue(Shared):
     def from_products(
         cls,
         products: Iterable[Product],
-        human_instructions: Instructions | None = None,
+        human_instructions: Mapping[str, Sequence[HumanInstruction]] | None = None,
         seed: int = 0,
         compat: Compat = "clean",
     ) -> Catalogue:
@@ -76,7 +75,9 @@ class Catalogue(Shared):
         Raises:
             ValueError: If two products have the same ASIN.
         """
-        return cls(MemoryShelf(products, human_instructions or {}), seed, compat)
+        human = human_instructions or {}
+        entries = ((product, tuple(human.get(product.asin, ()))) for product in products)
+        return cls(Shelf.of(entries), seed, compat)
 
     def __len__(self) -> int:
         return len(self._shelf)
@@ -147,7 +148,7 @@ def open_catalogue(
 ) -> Catalogue:
     """The catalogue with this name. All callers in a process share one object.
 
-    A large catalogue is built once per machine, and every process memory-maps it (`store`).
+    A large catalogue is built once per machine, and every process memory-maps it (`shelf`).
 
     Args:
         name: One of `generate.SIZES`, or a size with a seed (``small-7``). Else the path of a
@@ -165,31 +166,15 @@ def open_catalogue(
         key = (source.key, seed, compat)
         catalogue = _OPEN.get(key)
         if catalogue is None:
-            path = (
-                name if isinstance(source, GeneratedSource) else Path(name).expanduser().absolute()
-            )
-            catalogue = Catalogue(_shelf(source), seed, compat)
-            _OPEN[key] = named(catalogue, open_catalogue, path, seed, compat)
+            shelf = _SHELVES.get(source.key)
+            if shelf is None:
+                in_memory = source.in_memory
+                shelf = Shelf.of(source.read(lambda _: None)) if in_memory else open_store(source)
+                _SHELVES[source.key] = shelf
+            catalogue = Catalogue(shelf, seed, compat)
+            _OPEN[key] = named(catalogue, open_catalogue, source.path or name, seed, compat)
         _RECENT.append(catalogue)
     return catalogue
-
-
-def _shelf(source: Source) -> Shelf:
-    """The shelf of a source, shared by the catalogues of all seeds."""
-    shelf = _SHELVES.get(source.key)
-    if shelf is None:
-        shelf = _SHELVES[source.key] = (
-            _in_memory(source) if source.in_memory else open_store(source)
-        )
-    return shelf
-
-
-def _in_memory(source: Source) -> MemoryShelf:
-    products, human = [], {}
-    for product, instructions in source.read():
-        products.append(product)
-        human[product.asin] = instructions
-    return MemoryShelf(products, human)
 
 
 _LOCK: Final = threading.Lock()

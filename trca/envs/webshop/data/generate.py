@@ -18,9 +18,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from trca.envs.webshop.data import wording as words
 from trca.envs.webshop.data.products import HumanInstruction, Product
-from trca.envs.webshop.data.wording import Family
+from trca.envs.webshop.data.wording import WORDS, Family
 
 SIZES: Final = {"small": 1_000, "medium": 10_000, "large": 100_000}
 """Name of a generated catalogue -> its number of products."""
@@ -60,12 +59,7 @@ def generated(
 
 
 def draw(number: int, seed: int = 0) -> tuple[Product, tuple[HumanInstruction, ...]]:
-    """One product and its instructions.
-
-    Args:
-        number: Number of the product, from 0.
-        seed: Seed of the catalogue.
-    """
+    """One product and its instructions."""
     line = _line(number // LINE, seed)
     rng = random.Random(f"webshop/{seed}/{number}")
     family, noun = line.family, f"{line.kind} {line.family.noun}"
@@ -80,14 +74,18 @@ def draw(number: int, seed: int = 0) -> tuple[Product, tuple[HumanInstruction, .
         "second": named[-1],
         "told": unnamed,
     }
-    titles = words.TITLES_WITH_ONE if len(named) == 1 else words.TITLES_WITH_TWO
+    titles = WORDS.titles_with_one if len(named) == 1 else WORDS.titles_with_two
     title = rng.choice(titles).format(**filled)
     description, bullets = _texts(rng, filled)
     label, price_range = _price(rng, family)
     asked = tuple(rng.sample(attributes, rng.randint(1, 2))) if number < INSTRUCTED else ()
+    options = {}
+    for name in line.groups:
+        values = WORDS.options[name]  # in page order
+        options[name] = tuple(sorted(rng.sample(values, rng.randint(2, 4)), key=values.index))
     product = Product(
         asin=asin(number),
-        title=_headline(title),
+        title=" ".join(w if w == "and" else w[0].upper() + w[1:] for w in title.split(" ")),
         description=description,
         bullets=bullets,
         price_label=label,
@@ -95,10 +93,10 @@ def draw(number: int, seed: int = 0) -> tuple[Product, tuple[HumanInstruction, .
         price=price_range[0],
         category=family.category,
         product_category=" › ".join(
-            (words.DEPARTMENTS[family.category], family.query.title(), noun.title())
+            (WORDS.departments[family.category], family.query.title(), noun.title())
         ),
         query=family.query,
-        options={name: _values(rng, name) for name in line.groups},
+        options=options,
         attributes=attributes,
         instruction=f"Find me {', '.join(asked)} {family.query}" if asked else None,
         instruction_attributes=asked,
@@ -120,14 +118,14 @@ class _Line:
 @lru_cache(maxsize=64)
 def _line(number: int, seed: int) -> _Line:
     rng = random.Random(f"webshop/{seed}/line/{number}")
-    family = rng.choice(words.FAMILIES)
+    family = rng.choice(WORDS.families)
     most = len(family.groups)
     groups = rng.sample(family.groups, rng.choices(range(most + 1), _GROUPS[: most + 1])[0])
-    pool = (*words.COMMON_ATTRIBUTES[family.category], *family.attributes)
+    pool = (*WORDS.common_attributes[family.category], *family.attributes)
     return _Line(
         family=family,
         kind=rng.choice(family.kinds),
-        brand=rng.choice(words.BRANDS),
+        brand=rng.choice(WORDS.brands),
         attributes=tuple(rng.sample(pool, 4)),
         groups=tuple(sorted(groups, key=family.groups.index)),
     )
@@ -166,31 +164,18 @@ def _pair(digit: int) -> int:
     return 10 + digit * 7 % 90
 
 
-def _headline(title: str) -> str:
-    """The title with capitals, as shops write them."""
-    return " ".join(
-        word if word == "and" else word[0].upper() + word[1:] for word in title.split(" ")
-    )
-
-
 def _texts(rng: random.Random, filled: dict[str, str]) -> tuple[str, tuple[str, ...]]:
     """Description and bullets. One of them names the attribute that the title omits.
 
     The search engine reads the description and the first bullet only. Therefore one in three of
     these attributes is visible only on the product's features page.
     """
-    bullets = rng.sample(words.BULLETS, 2)
+    bullets = rng.sample(WORDS.bullets, 2)
     place = rng.randrange(3)
     if place < 2:
-        bullets.insert(place, words.TELLING_BULLET.format(**filled))
-    descriptions = words.TELLING_DESCRIPTIONS if place == 2 else words.DESCRIPTIONS
+        bullets.insert(place, WORDS.telling_bullet.format(**filled))
+    descriptions = WORDS.telling_descriptions if place == 2 else WORDS.descriptions
     return rng.choice(descriptions).format(**filled), tuple(bullets)
-
-
-def _values(rng: random.Random, group: str) -> tuple[str, ...]:
-    """Two to four values of an option group, in page order."""
-    values = words.OPTIONS[group]
-    return tuple(sorted(rng.sample(values, rng.randint(2, 4)), key=values.index))
 
 
 def _price(rng: random.Random, family: Family) -> tuple[str, tuple[float, ...]]:
@@ -212,10 +197,10 @@ def _instructions(rng: random.Random, product: Product, noun: str) -> tuple[Huma
         names = [name for name in groups if name in asked]
         values = tuple(rng.choice(product.options[name]) for name in names)
         wordings = [
-            words.OPTION_WORDINGS[name].format(value)
+            WORDS.option_wordings[name].format(value)
             for name, value in zip(names, values, strict=True)
         ]
-        text = rng.choice(words.INSTRUCTIONS).format(
+        text = rng.choice(WORDS.instructions).format(
             a="{a}", product=noun, attributes=" and ".join(attributes), options=" ".join(wordings)
         )
         sentence = _tidy(text)

@@ -13,6 +13,7 @@ import io
 import json
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -43,28 +44,23 @@ def values(path: Path, progress: Progress | None = None) -> Iterator[tuple[str, 
 
     Files may be compressed (``.gz``). Only one value is in memory at a time.
 
-    Args:
-        path: The file.
-        progress: Receives the number of bytes read so far.
-
     Yields:
         The place of the value, counted from 1, and the value.
 
     Raises:
         DataFileError: If the file is missing, not JSON, broken or truncated.
     """
-    lines = path.name.removesuffix(".gz").endswith(".jsonl")
-    with _reporting(path), path.open("rb") as raw:
-        text = _text(path, raw)
-        if lines:
-            yield from _lines(path, raw, text, progress)
+    with _opened(path, progress) as reader:
+        if path.name.removesuffix(".gz").endswith(".jsonl"):
+            for number, line in enumerate(reader.text, 1):
+                if not line.isspace():
+                    yield f"line {number}", reader.line_value(line, f"line {number}")
         else:
-            reader = _Reader(path, raw, text, progress)
             for number in reader.members("[", "]"):
                 yield f"item {number}", reader.value(f"item {number}")
 
 
-def members(path: Path, progress: Progress | None = None) -> Iterator[tuple[str, Any]]:
+def members(path: Path) -> Iterator[tuple[str, Any]]:
     """Yields the members of a JSON object in order; see `values`.
 
     Yields:
@@ -73,60 +69,34 @@ def members(path: Path, progress: Progress | None = None) -> Iterator[tuple[str,
     Raises:
         DataFileError: If the file is missing, not JSON, broken or truncated.
     """
-    with _reporting(path), path.open("rb") as raw:
-        reader = _Reader(path, raw, _text(path, raw), progress)
+    with _opened(path) as reader:
         for number in reader.members("{", "}"):
             key = reader.value(f"key {number}")
             if not isinstance(key, str):
                 raise reader.broken(f"key {number}", "it is not a text")
             if reader.next() != ":":
                 raise reader.broken(f"entry {key!r}", "there is no ':' after its key")
-            reader.skip()
+            reader.at += 1
             yield key, reader.value(f"entry {key!r}")
 
 
-class _reporting:  # noqa: N801
-    """Turns errors of decompression, decoding and the file system into a `DataFileError`."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        match error:
-            case EOFError():
-                problem = "the compressed file ends too soon: it is half downloaded; fetch it again"
-            case gzip.BadGzipFile() | zlib.error():
-                problem = f"the compressed file is corrupt ({error}): fetch it again"
-            case UnicodeDecodeError():
-                problem = f"it is not UTF-8 text ({error.reason}): it is corrupt; fetch it again"
-            case OSError():
-                problem = f"it cannot be read: {error.strerror or error}"
-            case _:
-                return
-        raise DataFileError(self.path, problem) from error
-
-
-def _text(path: Path, raw: BinaryIO) -> io.TextIOWrapper:
-    stream = gzip.GzipFile(fileobj=raw) if path.name.endswith(".gz") else raw
-    return io.TextIOWrapper(stream, encoding="utf-8-sig")
-
-
-def _lines(
-    path: Path, raw: BinaryIO, text: io.TextIOWrapper, progress: Progress | None
-) -> Iterator[tuple[str, Any]]:
-    for number, line in enumerate(text, 1):
-        if line.isspace():
-            continue
-        try:
-            value = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise _broken(path, f"line {number}", *_cause(error, 0)) from None
-        if progress is not None:
-            progress(raw.tell())
-        yield f"line {number}", value
+@contextmanager
+def _opened(path: Path, progress: Progress | None = None) -> Iterator[_Reader]:
+    """Opens a file; errors of decompression, decoding and the file system are DataFileErrors."""
+    try:
+        with path.open("rb") as raw:
+            stream = gzip.GzipFile(fileobj=raw) if path.name.endswith(".gz") else raw
+            yield _Reader(path, raw, io.TextIOWrapper(stream, encoding="utf-8-sig"), progress)
+        return
+    except EOFError:
+        problem = "the compressed file ends too soon: it is half downloaded; fetch it again"
+    except (gzip.BadGzipFile, zlib.error) as error:
+        problem = f"the compressed file is corrupt ({error}): fetch it again"
+    except UnicodeDecodeError as error:
+        problem = f"it is not UTF-8 text ({error.reason}): it is corrupt; fetch it again"
+    except OSError as error:
+        problem = f"it cannot be read: {error.strerror or error}"
+    raise DataFileError(path, problem)
 
 
 class _Reader:
@@ -135,7 +105,8 @@ class _Reader:
     def __init__(
         self, path: Path, raw: BinaryIO, text: io.TextIOWrapper, progress: Progress | None
     ) -> None:
-        self.path, self.raw, self.text, self.progress = path, raw, text, progress
+        self.path, self.raw, self.text = path, raw, text
+        self.progress: Progress = progress or (lambda done: None)
         self.buffer, self.at, self.passed = "", 0, 0
 
     def members(self, opening: str, closing: str) -> Iterator[int]:
@@ -146,7 +117,7 @@ class _Reader:
             raise DataFileError(
                 self.path, f"it is not a JSON {kind}: it starts with {sign!r}{hint}; fetch it again"
             )
-        self.skip()
+        self.at += 1
         number = 0
         sign = self.next()
         while sign != closing:
@@ -154,11 +125,11 @@ class _Reader:
             yield number
             sign = self.next()
             if sign == ",":
-                self.skip()
+                self.at += 1
                 self.next()
             elif sign != closing:
                 raise self.broken(f"the end of item {number}", "no comma follows")
-        self.skip()
+        self.at += 1
         if rest := self.next():
             raise self.broken("the end", f"{rest!r} follows the closing {closing!r}")
 
@@ -171,10 +142,6 @@ class _Reader:
                 self.at += 1
             if not self._more():
                 return ""
-
-    def skip(self) -> None:
-        """Consumes one character."""
-        self.at += 1
 
     def value(self, place: str) -> Any:
         """Reads and consumes one value.
@@ -192,21 +159,33 @@ class _Reader:
                 if len(self.buffer) - self.at > _LONGEST_VALUE or not self._more():
                     raise self.broken(place, problem, at) from None
             else:
-                if end < len(self.buffer) or not self._more():  # a number may go on
+                if end < len(self.buffer) or not self._more():  # a number may continue
                     self.at = min(end, len(self.buffer))
                     return value
+
+    def line_value(self, line: str, place: str) -> Any:
+        """The value of a complete line."""
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise self.broken(place, *_cause(error, 0)) from None
+        self.progress(self.raw.tell())
+        return value
 
     def broken(self, place: str, problem: str, at: int | None = None) -> DataFileError:
         """The error for a broken place; None for the position of the cursor."""
         at = self.passed + self.at if at is None else at
-        return _broken(self.path, place, problem, at)
+        return DataFileError(
+            self.path,
+            f"{place} is broken at character {at + 1:,} ({problem}): the file is corrupt or half"
+            " downloaded; fetch it again",
+        )
 
     def _more(self) -> bool:
         chunk = self.text.read(_CHUNK)
         self.passed += self.at
         self.buffer, self.at = self.buffer[self.at :] + chunk, 0
-        if self.progress is not None:
-            self.progress(self.raw.tell())
+        self.progress(self.raw.tell())
         return bool(chunk)
 
 
@@ -215,11 +194,3 @@ def _cause(error: ValueError | RecursionError, start: int) -> tuple[str, int]:
     if isinstance(error, json.JSONDecodeError):
         return error.msg, error.pos
     return str(error), start
-
-
-def _broken(path: Path, place: str, problem: str, at: int) -> DataFileError:
-    return DataFileError(
-        path,
-        f"{place} is broken at character {at + 1:,} ({problem}): the file is corrupt or half"
-        " downloaded; fetch it again",
-    )

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from trca.common.files import sha256
+from trca.common.strict_yaml import packaged
 from trca.envs.webshop.data import product_rows as rows
 from trca.envs.webshop.data.jsonfile import DataFileError, Progress, members, values
 from trca.envs.webshop.data.products import HumanInstruction, Product
@@ -45,43 +46,10 @@ class Published:
     sha256: str
 
 
-_DRIVE: Final = "https://drive.google.com/uc?id="
 RELEASE: Final = {
-    "items_shuffle_1000.json": Published(
-        "1,000 products",
-        f"{_DRIVE}1EgHdxQ_YxqIQlvvq5iKlCrkEKR6-j0Ib",
-        4_467_013,
-        "30a4765c3a327af72d9a9a95a6b2486d516f0fa1d3ecd83681901ce82a21b269",
-    ),
-    "items_ins_v2_1000.json": Published(
-        "their attributes",
-        f"{_DRIVE}1IduG0xl544V_A_jv3tHXC0kyFi7PnyBu",
-        147_099,
-        "f88a36314a397b53b3d9c3fa5878e5f7b26d35019a51ec83fbedeca61a948f6f",
-    ),
-    "items_shuffle.json": Published(
-        "1,181,430 products",
-        f"{_DRIVE}1A2whVgOO0euk5O13n2iYDM0bQRkkRduB",
-        5_479_720_229,
-        "2ef591d65df3af89e972ab72468eb82cbf124d876552d9f3678667edd620a6c8",
-    ),
-    "items_ins_v2.json": Published(
-        "their attributes",
-        f"{_DRIVE}1s2j6NgHljiZzQNL3veZaAiyW_qDEgBNi",
-        186_295_270,
-        "1d36af476bdb8f82a5da62bd8acdabe54cd8de2fa84010d37da5c4890feb447e",
-    ),
-    "items_human_ins.json": Published(
-        "instructions by people, for either",
-        f"{_DRIVE}14Kb5SPBk_jfdLZ_CDBNitW98QLDlKR5O",
-        5_137_548,
-        "cf78667548a71786e1d9049c24b802e48e1084ad4bb021cae56ce1f6d96954a3",
-    ),
+    name: Published(**file) for name, file in packaged(__package__, "release.yaml").items()
 }
-"""Name -> file, as in the setup script of princeton-nlp/WebShop.
-
-Sizes and checksums are those that public projects publish for their copies.
-"""
+"""Name -> file."""
 
 
 def differs(path: Path) -> str | None:
@@ -157,10 +125,6 @@ def read_products(files: CatalogueFiles, progress: Progress | None = None) -> It
 
     As in the original, rows are left out if the ASIN is ``nan``, repeated or longer than 10
     characters. In files that differ from the release, an unknown column is an error.
-
-    Args:
-        files: The files.
-        progress: Receives the number of bytes read of the products file.
 
     Raises:
         DataFileError: If a file is broken or a row is invalid.

@@ -15,37 +15,15 @@ UNPRICED: Final = 100.0
 """Price of a product without a price, in dollars."""
 
 _USED: Final = (
-    "asin",
-    "name",
-    "full_description",
-    "small_description",
-    "product_category",
-    "category",
-    "query",
-    "customization_options",
+    *("asin", "name", "full_description", "small_description", "product_category", "category"),
+    *("query", "customization_options"),
 )
-_OTHERS: Final = (
-    "pricing",
-    "images",
-    "product_information",
-    "brand",
-    "brand_url",
-    "list_price",
-    "shipping_price",
-    "availability_quantity",
-    "availability_status",
-    "average_rating",
-    "feature_bullets",
-    "total_reviews",
-    "total_answered_questions",
-    "seller_id",
-    "seller_name",
-    "fulfilled_by_amazon",
-    "fast_track_message",
-    "aplus_present",
-    "small_description_old",
-)
-COLUMNS: Final = frozenset((*_USED, *_OTHERS))
+_OTHERS: Final = """
+pricing images product_information brand brand_url list_price shipping_price availability_quantity
+availability_status average_rating feature_bullets total_reviews total_answered_questions seller_id
+seller_name fulfilled_by_amazon fast_track_message aplus_present small_description_old
+"""
+COLUMNS: Final = frozenset((*_USED, *_OTHERS.split()))
 """The permitted columns of a row: the columns of a product, and the ignored columns."""
 
 
@@ -61,9 +39,6 @@ class Listed(NamedTuple):
     attributes: tuple[str, ...] = NO_ATTRIBUTES
     instruction: str | None = None
     instruction_attributes: tuple[str, ...] = ()
-
-
-_UNLISTED: Final = Listed()
 
 
 class RowError(ValueError):
@@ -100,7 +75,7 @@ def product(row: Any, listed: Mapping[str, Listed], strict: bool = True) -> Prod
     if not asin or not asin.isprintable():
         raise RowError(f"column 'asin' is {asin!r}, expected up to 10 printable characters")
     label, price_range = _price(row.get("pricing"))
-    entry = listed.get(asin, _UNLISTED)
+    entry = listed.get(asin, Listed())
     return Product(
         asin=asin,
         title=_text(row, "name"),
@@ -142,18 +117,17 @@ def human_instructions(entry: Any) -> tuple[HumanInstruction, ...]:
     """
     if not isinstance(entry, list):
         raise RowError(f"it is {_shown(entry)}, expected a list of instructions")
-    instructions = []
     for row in entry:
         if not isinstance(row, dict) or "instruction" not in row:
             raise RowError(f"it holds {_shown(row)}, expected an object with an 'instruction'")
-        instructions.append(
-            HumanInstruction(
-                instruction=_text(row, "instruction"),
-                attributes=_texts(row, "instruction_attributes"),
-                options=_texts(row, "instruction_options"),
-            )
+    return tuple(
+        HumanInstruction(
+            instruction=_text(row, "instruction"),
+            attributes=_texts(row, "instruction_attributes"),
+            options=_texts(row, "instruction_options"),
         )
-    return tuple(instructions)
+        for row in entry
+    )
 
 
 def _price(pricing: Any) -> tuple[str, tuple[float, ...]]:
@@ -174,12 +148,9 @@ def _price(pricing: Any) -> tuple[str, tuple[float, ...]]:
 
 
 def _bullets(value: Any) -> tuple[str, ...]:
-    if isinstance(value, str):
-        return (value,)
-    if value is None:
-        return ()
-    if isinstance(value, list) and all(isinstance(line, str) for line in value):
-        return tuple(value)
+    lines = [value] if isinstance(value, str) else [] if value is None else value
+    if isinstance(lines, list) and all(isinstance(line, str) for line in lines):
+        return tuple(lines)
     raise RowError(f"column 'small_description' is {_shown(value)}, expected text or a list of it")
 
 

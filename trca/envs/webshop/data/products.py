@@ -74,7 +74,8 @@ def document(product: Product) -> str:
     return " ".join((product.title, product.description, first, options)).lower()
 
 
-_stored = attrgetter(*(name for name in Product.__slots__ if name != "price"))
+_STORED: Final = tuple(name for name in Product.__slots__ if name != "price")
+_stored = attrgetter(*_STORED)
 
 
 def as_bytes(value: Any) -> bytes:
@@ -90,34 +91,7 @@ def encode(product: Product) -> bytes:
 
 def decode(data: bytes) -> Product:
     """The product of these bytes, with its lowest price."""
-    (
-        asin,
-        title,
-        description,
-        bullets,
-        price_label,
-        price_range,
-        category,
-        product_category,
-        query,
-        options,
-        attributes,
-        instruction,
-        instruction_attributes,
-    ) = json.loads(data)
-    return Product(
-        asin,
-        title,
-        description,
-        tuple(bullets),
-        price_label,
-        tuple(price_range),
-        price_range[0],
-        category,
-        product_category,
-        query,
-        {name: tuple(values) for name, values in options.items()},
-        tuple(attributes),
-        instruction,
-        tuple(instruction_attributes),
-    )
+    values = [tuple(each) if isinstance(each, list) else each for each in json.loads(data)]
+    fields: dict[str, Any] = dict(zip(_STORED, values, strict=True))
+    fields["options"] = {name: tuple(each) for name, each in fields["options"].items()}
+    return Product(**fields, price=fields["price_range"][0])

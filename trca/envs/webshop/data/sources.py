@@ -3,116 +3,89 @@
 from __future__ import annotations
 
 import hashlib
-from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from functools import cached_property
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
 from trca.common.files import versions
-from trca.envs.webshop.data import generate, jsonfile, official, products
-from trca.envs.webshop.data import product_rows as rows
-from trca.envs.webshop.data import wording as words
+from trca.envs.webshop.data import generate, jsonfile, official, product_rows, products, wording
 from trca.envs.webshop.data.jsonfile import DataFileError, Progress
 from trca.envs.webshop.data.products import HumanInstruction, Product
 
 Entry = tuple[Product, tuple[HumanInstruction, ...]]
 
 
-class Source(ABC):
+class CatalogueMissingError(DataFileError, FileNotFoundError):
+    """The path of a catalogue does not exist."""
+
+
+@dataclass(frozen=True)
+class Source:
     """A source of products and their instructions by people.
 
     Attributes:
         name: Name of the source.
+        key: Sixteen hex digits that change with the products and with the code that makes them.
         total: Final value of the progress of `read`.
+        read: Yields the products in order, with the lowest price of each range. Its argument
+            receives the progress, up to `total`. Raises DataFileError if a file is broken.
         in_memory: Whether the catalogue is small enough for each process to build its own copy.
+        path: The products file; None for generated products.
     """
 
     name: str
+    key: str
     total: int
+    read: Callable[[Progress], Iterator[Entry]]
     in_memory: bool = False
-
-    @property
-    @abstractmethod
-    def key(self) -> str:
-        """Sixteen hex digits that change with the products and with the code that makes them."""
-
-    @abstractmethod
-    def read(self, progress: Progress | None = None) -> Iterator[Entry]:
-        """Yields the products in order, with the lowest price of each range.
-
-        Args:
-            progress: Receives the progress, up to `total`.
-
-        Raises:
-            DataFileError: If a file is broken.
-        """
+    path: Path | None = None
 
 
-class GeneratedSource(Source):
-    """Products of `generate`."""
+def generated_source(count: int, seed: int = 0) -> Source:
+    """The first products of a seed.
 
-    def __init__(self, count: int, seed: int = 0) -> None:
-        """Selects the first products of a seed.
+    Args:
+        count: Number of products, at least 1.
+        seed: Each seed gives different products.
 
-        Args:
-            count: Number of products, at least 1.
-            seed: Each seed gives different products.
+    Raises:
+        ValueError: For a count below 1.
+    """
+    if count < 1:
+        raise ValueError(f"count is {count}: a catalogue has at least 1 product")
 
-        Raises:
-            ValueError: For a count below 1.
-        """
-        if count < 1:
-            raise ValueError(f"count is {count}: a catalogue has at least 1 product")
-        self.name = f"{count:,} generated products"
-        self.total = count
-        self.in_memory = count <= generate.SIZES["small"]
-        self._seed = seed
+    def read(progress: Progress) -> Iterator[Entry]:
+        for number in range(count):
+            yield generate.draw(number, seed)
+            progress(number + 1)
 
-    @cached_property
-    def key(self) -> str:
-        """Sixteen hex digits, from the arguments and the code."""
-        return _key("generated", self.total, self._seed, code_hash(generate, words, products))
-
-    def read(self, progress: Progress | None = None) -> Iterator[Entry]:
-        """Yields the products in order."""
-        for number in range(self.total):
-            yield generate.draw(number, self._seed)
-            if progress is not None:
-                progress(number + 1)
+    key = _key("generated", count, seed, code_hash(generate, wording, products))
+    in_memory = count <= generate.SIZES["small"]
+    return Source(f"{count:,} generated products", key, count, read, in_memory)
 
 
-class FileSource(Source):
-    """Products in the official files or in files of the same format."""
+def file_source(path: str | Path) -> Source:
+    """The products in the official files, or in files of the same format.
 
-    def __init__(self, path: str | Path) -> None:
-        """Locates the files.
+    Args:
+        path: Their folder, or the path of the products file.
 
-        Args:
-            path: Their folder, or the path of the products file.
+    Raises:
+        DataFileError: If files are missing.
+    """
+    files = official.CatalogueFiles.find(path)
 
-        Raises:
-            DataFileError: If files are missing.
-        """
-        self.files = official.CatalogueFiles.find(path)
-        self.name = str(self.files.products)
-        self.total = self.files.products.stat().st_size
-
-    @cached_property
-    def key(self) -> str:
-        """Sixteen hex digits, from the files' paths, sizes and modification times, and the code."""
-        files = [version for file in self.files.all for version in versions(file)]
-        return _key(files, code_hash(jsonfile, official, rows, products))
-
-    def read(self, progress: Progress | None = None) -> Iterator[Entry]:
-        """Yields the products in order."""
-        human = official.read_human_instructions(self.files)
-        for product in official.read_products(self.files, progress):
+    def read(progress: Progress) -> Iterator[Entry]:
+        human = official.read_human_instructions(files)
+        for product in official.read_products(files, progress):
             yield product, human.get(product.asin, ())
 
-
-class CatalogueMissingError(DataFileError, FileNotFoundError):
-    """The path of a catalogue does not exist."""
+    file_versions = [version for file in files.all for version in versions(file)]
+    key = _key(file_versions, code_hash(jsonfile, official, product_rows, products))
+    size = files.products.stat().st_size
+    return Source(str(files.products), key, size, read, path=files.products)
 
 
 def source_of(name: str | Path) -> Source:
@@ -127,7 +100,7 @@ def source_of(name: str | Path) -> Source:
     """
     size, _, seed = str(name).partition("-")
     if size in generate.SIZES and (seed.isdecimal() or str(name) == size):
-        return GeneratedSource(generate.SIZES[size], int(seed or 0))
+        return generated_source(generate.SIZES[size], int(seed or 0))
     if not Path(name).expanduser().exists():
         given_path = "/" in str(name) or isinstance(name, Path)
         raise (CatalogueMissingError if given_path else DataFileError)(
@@ -136,12 +109,15 @@ def source_of(name: str | Path) -> Source:
             " seed such as small-7, or the path of a folder or products file; `trca data webshop`"
             " lists the official files",
         )
-    return FileSource(name)
+    return file_source(name)
 
 
+@cache
 def code_hash(*modules: ModuleType) -> str:
-    """Sixteen hex digits: the hash of the modules' source code."""
-    return _key([Path(str(module.__file__)).read_bytes() for module in modules])
+    """Sixteen hex digits: the hash of the modules' source code and of their YAML files."""
+    paths = [Path(str(module.__file__)) for module in modules]
+    files = [each for path in paths for each in (path, path.with_suffix(".yaml")) if each.exists()]
+    return _key([file.read_bytes() for file in files])
 
 
 def _key(*parts: object) -> str:

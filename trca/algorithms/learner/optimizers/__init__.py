@@ -1,1 +1,0 @@
-"""Optimizers of the learners, one file each."""

@@ -1,4 +1,0 @@
-"""The taskset ``trca-verifiers``; verifiers locates tasksets by the names of modules."""
-
-from trca.interop.verifiers import *  # noqa: F403
-from trca.interop.verifiers import __all__ as __all__
