@@ -130,6 +130,20 @@ def test_what_is_not_a_file_of_rollouts_is_named(tmp_path):
                 list(read(path))
 
 
+def test_one_group_is_read_without_the_row_groups_of_the_others(tmp_path):
+    path = tmp_path / "train.parquet"
+    write_rollouts(path, [make_rollout([make_step()], group=number) for number in range(200)])
+    first = pq.read_metadata(path).row_group(0).to_dict()["columns"]
+    [texts] = [each for each in first if each["path_in_schema"].startswith("observation.")]
+    start = texts["dictionary_page_offset"]
+    with path.open("r+b") as file:
+        file.seek(start)
+        file.write(bytes(texts["total_compressed_size"]))
+    assert [rollout.group for rollout in from_table(read_table(path, group=150))] == [150]
+    with pytest.raises(ValueError, match=r"train\.parquet is not a file of rollouts"):
+        list(read_rollouts(path))
+
+
 def test_a_failed_write_leaves_the_old_file(tmp_path):
     path = tmp_path / "train.parquet"
     rollouts = make_rollouts()

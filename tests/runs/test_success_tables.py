@@ -6,7 +6,6 @@ from scipy.stats import binomtest
 
 from trca.runs.success_tables import (
     Outcome,
-    as_json,
     as_markdown,
     as_rich,
     by_task_type,
@@ -46,10 +45,10 @@ def test_intervals_are_wilsons():
     assert wilson(2, 3) < wilson(2.5, 3) < wilson(3, 3)
 
 
-def test_markdown_and_json_hold_the_same_rows():
+def test_markdown_has_the_rows_of_the_types_and_of_all():
     rows = by_task_type(OUTCOMES)
     assert "| Heat | 4 | 75.0% | 30.1% - 95.4% | 10.0 | 0 |" in as_markdown(rows)
-    assert [row["task_type"] for row in as_json(rows)] == ["Heat", "Pick", "All"]
+    assert [row.task_type for row in rows] == ["Heat", "Pick", "All"]
 
 
 def test_further_metrics_have_columns_and_fit_a_terminal():

@@ -104,7 +104,8 @@ class StepBatch:
         lengths = np.array([len(r.steps) for r in rollouts], dtype=np.int64)
         contexts = _codes([s.context for s in steps] + [s.next_context for s in steps])
         texts = [s.observation for s in steps]
-        texts += [text for r in rollouts for text in _texts_after(r)]
+        for rollout in filter(lambda rollout: rollout.steps, rollouts):  # the texts after each step
+            texts += [s.observation for s in rollout.steps[1:]] + [rollout.last_observation]
         observations = _codes(texts)
         last = np.zeros(len(steps), dtype=bool)
         last[np.cumsum(lengths[lengths > 0]) - 1] = True
@@ -153,13 +154,6 @@ class StepBatch:
         """
         budgets = Budgets(evidence=float(evidence), invalidity=0.0, execution=1.0)
         return self.rubric_rewards(budgets).breakthrough > 0.0
-
-
-def _texts_after(rollout: Rollout) -> list[str]:
-    """Returns the observation after each step."""
-    if not rollout.steps:
-        return []
-    return [*(step.observation for step in rollout.steps[1:]), rollout.last_observation]
 
 
 def _codes(keys: Iterable[str]) -> NDArray[np.int64]:

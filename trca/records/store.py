@@ -23,6 +23,8 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyarrow.dataset import dataset
+from pyarrow.fs import FileSystem
 
 from trca.common.files import FileVersion, versions, writing
 from trca.records.failures import Failure
@@ -31,21 +33,12 @@ from trca.records.rollout_json import ARRAYS, read_lines
 
 _TEXT: Final = pa.large_string()
 _ROLLOUT: Final = {
-    "task_id": _TEXT,
-    "split": _TEXT,
-    "task_type": _TEXT,
-    "group": pa.int64(),
-    "index": pa.int64(),
-    "policy_version": pa.int64(),
-    "agent_id": _TEXT,
-    "module_id": _TEXT,
-    "instruction": _TEXT,
-    "operators": pa.large_list(_TEXT),
-    "last_observation": _TEXT,
-    "won": pa.bool_(),
+    **dict.fromkeys(("task_id", "split", "task_type", "agent_id", "module_id"), _TEXT),
+    **dict.fromkeys(("instruction", "last_observation", "measures"), _TEXT),
+    **dict.fromkeys(("group", "index", "policy_version"), pa.int64()),
+    **dict.fromkeys(("won", "truncated"), pa.bool_()),
     "score": pa.float64(),
-    "truncated": pa.bool_(),
-    "measures": _TEXT,
+    "operators": pa.large_list(_TEXT),
     "turns": pa.large_list(pa.int64()),
     "final_prompt_ids": pa.large_list(pa.int32()),
     "advantages": pa.large_list(pa.float64()),
@@ -60,7 +53,6 @@ _STEP: Final = {
 }
 SCHEMA: Final = pa.schema([*_ROLLOUT.items(), *((n, pa.large_list(t)) for n, t in _STEP.items())])
 """Columns of a table and their types, without the optional column ``prompts``."""
-_OF_ROLLOUT: Final = [f.name for f in fields(Rollout) if f.name != "steps"]
 _OF_STEP: Final = [f.name for f in fields(Step)]
 _JSON: Final = ("measures", "facts")
 _ENCODER: Final = json.JSONEncoder(default=lambda number: number.tolist())
@@ -73,6 +65,11 @@ _DICTIONARIES: Final = [
     *(f"{name}.list.element" for name in ("operators", *_STEP) if _STEP.get(name, _TEXT) == _TEXT),
 ]
 """Columns of texts, which repeat. A dictionary of floats would merge the kinds of NaN."""
+_OPTIONS: Final[dict[str, Any]] = {
+    "compression": "zstd",
+    "use_dictionary": _DICTIONARIES,
+    "row_group_size": _ROWS,
+}
 
 
 def to_table(
@@ -95,10 +92,8 @@ def to_table(
     for name, kind in _STEP.items():
         values = [getattr(step, name) for step in steps]
         if name in ARRAYS:
-            flat = np.concatenate([np.empty(0, ARRAYS[name]), *values]).astype(
-                ARRAYS[name], copy=False
-            )
-            inner = pa.LargeListArray.from_arrays(_ends(values), pa.array(flat))
+            flat = np.concatenate([np.empty(0, ARRAYS[name]), *values])
+            inner = pa.LargeListArray.from_arrays(_ends(values), pa.array(flat, kind.value_type))
         else:
             inner = _array(name, values, kind)
         columns[name] = pa.LargeListArray.from_arrays(ends, inner)
@@ -114,37 +109,44 @@ def from_table(table: pa.Table) -> list[Rollout]:
     Raises:
         ValueError: If the table lacks a column.
     """
-    for name in (*_OF_ROLLOUT, *_OF_STEP):
+    for name in SCHEMA.names:
         if name not in table.column_names:
-            raise ValueError(f"these are not rollouts of trca: there is no column {name!r}")
-    columns = {name: _whole(table[name]) for name in (*_OF_ROLLOUT, *_OF_STEP)}
+            raise ValueError(f"there is no column {name!r}")
+    columns = {name: _whole(table[name]) for name in SCHEMA.names}
     flat = [_values(name, columns[name].flatten()) for name in _OF_STEP]
     steps = [Step(*values) for values in zip(*flat, strict=True)]
     ends = np.cumsum(columns["observation"].value_lengths().to_numpy()).tolist()
-    flat = [_values(name, columns[name]) for name in _OF_ROLLOUT]
+    flat = [_values(name, columns[name]) for name in _ROLLOUT]
     rollouts = []
     for start, end, *values in zip([0, *ends], ends, *flat, strict=False):
-        rollout = Rollout(**dict(zip(_OF_ROLLOUT, values, strict=True)), steps=steps[start:end])
+        rollout = Rollout(**dict(zip(_ROLLOUT, values, strict=True)), steps=steps[start:end])
         rollout.operators, rollout.turns = tuple(rollout.operators), [*map(int, rollout.turns)]
         rollouts.append(rollout)
     return rollouts
 
 
 def write_rollouts(
-    path: Path,
+    path: str | Path,
     rollouts: Sequence[Rollout],
     prompts: Sequence[str] | None = None,
     failures: Sequence[Failure] = (),
 ) -> None:
-    """Writes a file for `read_rollouts` atomically. See `to_table` for the arguments."""
-    with writing(path, binary=True) as file:
-        write_table(to_table(rollouts, prompts, failures), file)
+    """Writes a file for `read_rollouts`, atomically in a local folder.
 
-
-def write_table(table: pa.Table, where: Any, **options: Any) -> None:
-    """Writes a table of `to_table` to a file or path, with the options of pyarrow."""
-    options |= {"compression": "zstd", "use_dictionary": _DICTIONARIES, "row_group_size": _ROWS}
-    pq.write_table(table, where, **options)
+    Args:
+        path: Path of the file, or a URI of Arrow's file systems.
+        rollouts: The rollouts.
+        prompts: The text of the prompt of each step.
+        failures: Missing rollouts.
+    """
+    table = to_table(rollouts, prompts, failures)
+    if "://" in str(path):
+        files, place = FileSystem.from_uri(str(path))
+        files.create_dir(place.rpartition("/")[0], recursive=True)
+        pq.write_table(table, place, filesystem=files, **_OPTIONS)
+    else:
+        with writing(Path(path), binary=True) as file:
+            pq.write_table(table, file, **_OPTIONS)
 
 
 def read_table(
@@ -174,24 +176,31 @@ def read_table(
         raise ValueError(f"{path} is not a file of rollouts: {error}") from None
 
 
-def read_rollouts(path: Path) -> Iterator[Rollout]:
-    """Reads the rollouts of a file one by one; also of a file of JSON lines of an earlier version.
+def read_rollouts(path: str | Path) -> Iterator[Rollout]:
+    """Reads rollouts one by one; also from a file of JSON lines of an earlier version.
+
+    Args:
+        path: A file, or a folder whose Parquet files are read, also in subfolders; a path or URI.
 
     Raises:
-        ValueError: If the file is not a file of rollouts. The message names the file.
+        FileNotFoundError: If the path does not exist.
+        ValueError: If a file is not a file of rollouts. The message names the file.
     """
-    if path.suffix == ".jsonl":
-        yield from read_lines(path)[0]
+    if str(path).endswith(".jsonl"):
+        yield from read_lines(Path(path))[0]
         return
     try:
-        with pq.ParquetFile(path) as file:
-            names = [name for name in file.schema_arrow.names if name != _PROMPTS]
-            for batch in file.iter_batches(_ROWS, columns=names):
-                yield from from_table(pa.Table.from_batches([batch]))
+        files = dataset(str(path), schema=SCHEMA, format="parquet", exclude_invalid_files=False)
     except FileNotFoundError:
-        raise
-    except (ValueError, OSError) as error:
-        raise ValueError(f"{path} is not a file of rollouts: {error}") from None
+        raise FileNotFoundError(f"there is nothing at {path}") from None
+    for file in sorted(files.get_fragments(), key=lambda file: file.path):
+        if file.path.endswith(".parquet") or Path(path).is_file():
+            try:
+                names = [name for name in file.physical_schema.names if name != _PROMPTS]
+                for batch in file.to_batches(file.physical_schema, names, batch_size=_ROWS):
+                    yield from from_table(pa.Table.from_batches([batch]))
+            except (ValueError, OSError) as error:
+                raise ValueError(f"{file.path} is not a file of rollouts: {error}") from None
 
 
 def summaries(path: Path) -> Iterator[dict[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -12,15 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from trca.common.files import write_json, write_text
 from trca.records import by_episode
-from trca.runs.success_tables import (
-    Outcome,
-    Row,
-    as_json,
-    as_markdown,
-    as_rich,
-    by_task_type,
-    failures,
-)
+from trca.runs.success_tables import Outcome, Row, as_markdown, as_rich, by_task_type
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -103,7 +96,7 @@ class Report:
                 "split": self.panel.split,
             },
             "tasks": len(self.panel.task_ids),
-            "rows": as_json(rows),
+            "rows": [asdict(row) for row in rows],
             "failures": self.failures(),
             "outcomes": [asdict(outcome) for outcome in self.outcomes],
         }
@@ -115,8 +108,8 @@ class Report:
         write_text(path.with_name(f"{path.name}.md"), "\n".join(lines).rstrip() + "\n")
 
     def failures(self) -> dict[str, int]:
-        """Counts the technical failures by reason."""
-        return failures(self.outcomes)
+        """Counts the technical failures by reason, the most frequent first."""
+        return dict(Counter(o.failure for o in self.outcomes if o.won is None).most_common())
 
     def interval(self) -> dict[str, float]:
         """Returns the 95% interval of success as metrics; empty without a finished episode."""

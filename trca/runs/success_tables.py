@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from math import sqrt
 from statistics import NormalDist, fmean
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from trca.common.markdown import markdown_table
 
@@ -138,16 +137,6 @@ def over_tasks(values: Sequence[float]) -> tuple[float, float]:
     return float(interval.low), float(interval.high)
 
 
-def failures(outcomes: Iterable[Outcome]) -> dict[str, int]:
-    """Counts the technical failures by reason, the most frequent first."""
-    return dict(Counter(o.failure for o in outcomes if o.won is None).most_common())
-
-
-def as_json(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """Returns the rows as plain mappings."""
-    return [asdict(row) for row in rows]
-
-
 def as_markdown(rows: Sequence[Row]) -> str:
     """Returns the rows as a Markdown table."""
     names = _columns(rows)
@@ -187,6 +176,8 @@ def _row(name: str, outcomes: Sequence[Outcome]) -> Row:
         tasks.setdefault(outcome.task_id, []).append(outcome.won)
     times = max(map(len, tasks.values()), default=0)
     measures = _means([named(outcome.measures) for outcome in played])
+    steps = sum(outcome.steps for outcome in played)
+    parsed = [outcome.parsed for outcome in played if outcome.parsed is not None]
     finished = [[w for w in each if w is not None] for each in tasks.values()]
     rates = [fmean(each) for each in finished if each]
     if times > 1 and len(set(rates)) > 1:
@@ -203,18 +194,11 @@ def _row(name: str, outcomes: Sequence[Outcome]) -> Row:
         mean=fmean(rates) if rates else None,
         low=low,
         high=high,
-        steps=sum(outcome.steps for outcome in played) / n if n else None,
+        steps=steps / n if n else None,
         missing=len(outcomes) - n,
         measures=measures,
-        parsed_ratio=_parsed_ratio(played),
+        parsed_ratio=sum(parsed) / steps if steps and len(parsed) == n else None,
     )
-
-
-def _parsed_ratio(played: Sequence[Outcome]) -> float | None:
-    """Share of the steps whose response contained an action; None if unknown."""
-    counts = [outcome.parsed for outcome in played if outcome.parsed is not None]
-    steps = sum(outcome.steps for outcome in played)
-    return sum(counts) / steps if steps and len(counts) == len(played) else None
 
 
 def _means(measured: Sequence[Mapping[str, float | None]]) -> dict[str, float]:

@@ -89,13 +89,16 @@ def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="has no step"):
         to_episode(make_rollout())
     pq.write_table(pa.table({"item": [b"an episode"]}), tmp_path / "foreign.parquet")
-    with pytest.raises(ValueError, match=r"foreign\.parquet: these are not rollouts of trca"):
+    with pytest.raises(
+        ValueError, match=r"foreign\.parquet is not a file of rollouts: there is no"
+    ):
         next(read_episodes(tmp_path))
 
 
 def test_episodes_go_to_a_uri_and_come_back_from_a_run(tmp_path: Path) -> None:
     rollouts = [make_rollout([make_step()]), make_rollout([make_step(reward=0.5)])]
     write_episodes(rollouts[:1], f"file://{tmp_path}/lr=0.1/a.parquet")
+    (tmp_path / "config.yaml").write_text("not Parquet")
     write_rollouts(tmp_path / "lr=0.1" / "b.parquet", rollouts[1:], ["a prompt"])
     (tmp_path / ".draft.parquet").write_text("half of a file")
     for place in (tmp_path, f"file://{tmp_path}"):

@@ -21,15 +21,13 @@ from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
-from pyarrow.dataset import dataset
-from pyarrow.fs import FileSystem
 from ray.rllib.core.columns import Columns
 from ray.rllib.env.multi_agent_episode import MultiAgentEpisode
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 from ray.rllib.offline.offline_prelearner import OfflinePreLearner
 
-from trca.records import Rollout
-from trca.records.store import SCHEMA, from_table, to_table, write_rollouts, write_table
+from trca.records import Rollout, read_rollouts, write_rollouts
+from trca.records.store import SCHEMA, from_table
 
 
 class RolloutPreLearner(OfflinePreLearner):
@@ -94,13 +92,10 @@ def write_episodes(rollouts: Sequence[Rollout], path: str | Path) -> int:
         The number of episodes in the file; 0 writes no file.
     """
     episodes = [rollout for rollout in rollouts if rollout.steps]
-    if episodes and "://" in str(path):
-        files, place = FileSystem.from_uri(str(path))
-        files.create_dir(place.rpartition("/")[0], recursive=True)
-        write_table(to_table(episodes), place, filesystem=files)
-    elif episodes:
+    if episodes and "://" not in str(path):
         Path(path).parent.mkdir(parents=True, exist_ok=True)
-        write_rollouts(Path(path), episodes)
+    if episodes:
+        write_rollouts(path, episodes)
     return len(episodes)
 
 
@@ -114,13 +109,4 @@ def read_episodes(folder: str | Path) -> Iterator[Rollout]:
         FileNotFoundError: If the path does not exist.
         ValueError: If a Parquet file does not hold rollouts of this package.
     """
-    try:
-        files = dataset(str(folder), exclude_invalid_files=False).get_fragments()
-    except FileNotFoundError:
-        raise FileNotFoundError(f"there is nothing at {folder}") from None
-    for file in files:
-        try:
-            for batch in file.to_batches():
-                yield from from_table(pa.Table.from_batches([batch]))
-        except ValueError as error:
-            raise ValueError(f"{file.path}: {error}") from None
+    return read_rollouts(folder)

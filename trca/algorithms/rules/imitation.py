@@ -61,7 +61,7 @@ class ImitationParameters(TextParameters):
     )
     recorded_rollouts: str | None = Field(
         default=None,
-        description="File of rollouts (JSON lines of a run folder) for demonstrations: recorded. "
+        description="File of rollouts of a run, for demonstrations: recorded. "
         "The environment replays their responses. Rollouts without success are left out.",
     )
     demonstrator_randomness: Probability = Field(

@@ -232,7 +232,7 @@ def evaluate(
                 prompts = [tokenizer.decode(s.prompt_ids) for each in rollouts for s in each.steps]
                 failures = [failure for each in played.values() for failure in each.failures]
                 to = path.with_name(f"{path.name}.parquet")
-                write_rollouts(to, rollouts, prompts, failures=failures)
+                write_rollouts(to, rollouts, prompts, failures)
     except Exception as error:
         fail(f"{words(error)}.{log_words(log)}")
     console.print(report.table(), soft_wrap=False)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +13,8 @@ from trca.cli.show.console import console, refusing, use_one_thread
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from pyarrow import Table
 
     from trca.algorithms.settings.parameters import TextParameters
     from trca.records import Rollout
@@ -56,6 +60,7 @@ def inspect(
     """
     use_one_thread()
     from trca.algorithms.settings.parameters import TextParameters
+    from trca.records import to_record
     from trca.runs.folder import RunFolder
     from trca.runs.rollout_files import recorded
     from trca.tune_configs.files import ConfigError
@@ -67,52 +72,40 @@ def inspect(
             wanted = None if iteration is None else [iteration]
             paths = recorded(folder, "eval" if evaluation else "train", wanted)
             path = paths[max(paths)]
-        if as_json:
-            _print_json(path, rollout)
-        elif rollout is None:
+        from trca.records.store import failures_of, from_table, prompts_of  # needs pyarrow
+
+        if rollout is None and not as_json:
             _list(path)
-        else:
-            chosen, texts = _rollout(path, rollout)
-            if prompts and texts is None:
-                raise ConfigError(f"{path} has no prompts")
-            settings = None
-            if folder:
-                source = f"{folder.name}/config.yaml"
-                settings = TextParameters.resolve(folder.read_config(), source)
-            _show(chosen, settings, texts if prompts and texts else [])
+            return
+        table = _read(path, rollout)
+        texts = prompts_of(table)
+        if as_json:
+            for each, of_each in zip(from_table(table), texts or repeat(None), strict=False):
+                typer.echo(json.dumps(to_record(each, of_each), ensure_ascii=False))
+            for lost in failures_of(table) if rollout is None else ():
+                about = {"missing": lost.rollouts, "task_id": lost.task_id, "group": lost.group}
+                typer.echo(json.dumps({**about, "reason": lost.reason}, ensure_ascii=False))
+            return
+        if prompts and texts is None:
+            raise ConfigError(f"{path} has no prompts")
+        settings = None
+        if folder:
+            settings = TextParameters.resolve(folder.read_config(), f"{folder.name}/config.yaml")
+        _show(from_table(table)[0], settings, texts[0] if prompts and texts else [])
 
 
-def _rollout(path: Path, number: int) -> tuple[Rollout, list[str] | None]:
-    """Reads a rollout and, if the file has prompts, its prompts; decodes no other group."""
-    from trca.records.store import from_table, prompts_of, read_table
+def _read(path: Path, number: int | None) -> Table:
+    """Reads all rollouts of a file, or one rollout, for which no other group is decoded."""
+    from trca.records.store import read_table
     from trca.tune_configs.files import ConfigError
 
+    if number is None:
+        return read_table(path)
     groups = read_table(path, ["group"])["group"].to_pylist()
     if number >= len(groups):
         raise ConfigError(f"--rollout {number}: {path} has {len(groups)} rollouts, numbered from 0")
     place = groups[:number].count(groups[number])
-    row = read_table(path, group=groups[number]).slice(place, 1)
-    return from_table(row)[0], (prompts_of(row) or [None])[0]
-
-
-def _print_json(path: Path, number: int | None) -> None:
-    """Prints rollouts in the format of `to_record`, then the missing rollouts of each group."""
-    import json
-    from dataclasses import asdict
-    from itertools import repeat
-
-    from trca.records import to_record
-    from trca.records.store import failures_of, from_table, prompts_of, read_table
-
-    if number is not None:
-        typer.echo(json.dumps(to_record(*_rollout(path, number)), ensure_ascii=False))
-        return
-    table = read_table(path)
-    for rollout, prompts in zip(from_table(table), prompts_of(table) or repeat(None), strict=False):
-        typer.echo(json.dumps(to_record(rollout, prompts), ensure_ascii=False))
-    for lost in failures_of(table):
-        about = asdict(lost)
-        typer.echo(json.dumps({"missing": about.pop("rollouts"), **about}, ensure_ascii=False))
+    return read_table(path, group=groups[number]).slice(place, 1)
 
 
 def _list(path: Path) -> None:

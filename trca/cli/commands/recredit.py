@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from trca.algorithms.settings.parameters import TextParameters
-    from trca.analysis.recredit import Change, Fired
+    from trca.analysis.recredit import Change
 
 
 def recredit(
@@ -181,7 +181,8 @@ def _print(change: Change, about: dict[str, Any], whose: str) -> None:
         return
     operators = table("operator fired", "steps", "mean before", "mean after", "other sign")
     for each in sorted(fired, key=lambda each: -abs(each.after - each.before)):
-        operators.add_row(*_cells(each))
+        means = f"{each.before:+z.3f}", f"{each.after:+z.3f}"
+        operators.add_row(each.operator, f"{each.steps:,}", *means, _share(each.flipped))
     console.print(operators, soft_wrap=False)
     if silent := [each.operator for each in change.operators if not each.steps]:
         console.print(f"Never fired: {', '.join(silent)}", markup=False)
@@ -195,16 +196,6 @@ def _ranges(numbers: list[int]) -> str:
             text.append(f"{start}" if start == number else f"{start}-{number}")
             start = following or 0
     return ", ".join(text)
-
-
-def _cells(each: Fired) -> tuple[str, ...]:
-    return (
-        each.operator,
-        f"{each.steps:,}",
-        f"{each.before:+z.3f}",
-        f"{each.after:+z.3f}",
-        _share(each.flipped),
-    )
 
 
 def _share(value: float) -> str:

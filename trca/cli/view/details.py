@@ -128,8 +128,9 @@ class Details:
 
         none: list[Parts] = [{} for _ in rollouts]
         reasons = self._reasons
+        credited = all(rollout.advantages is not None for rollout in rollouts)
         explained = reasons is not None and all(map(reasons.knows, rollouts))
-        if self.settings.credit != "trca" or not explained or not _all_credited(rollouts):
+        if self.settings.credit != "trca" or not explained or not credited:
             return none, ""
         assert reasons is not None
         assert isinstance(self.settings, TRCAParameters)  # `trca` is the rule of TRCA alone
@@ -248,7 +249,3 @@ def _thought(step: Step) -> str:
     if match := _THOUGHT.search(step.response):
         return match[1].strip()
     return step.response.partition("<action>")[0].strip() if step.parsed else ""
-
-
-def _all_credited(rollouts: Sequence[Rollout]) -> bool:
-    return all(rollout.advantages is not None for rollout in rollouts)

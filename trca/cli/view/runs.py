@@ -73,7 +73,7 @@ class RecordedRun:
             "name": self.folder.name,
             "algorithm": method_name(config),
             "env": short_name(str(config.get("env", ""))),
-            "iterations": {kind: sorted(self._paths(kind)) for kind in KINDS},
+            "iterations": {kind: sorted(iteration_files(self.folder, kind)) for kind in KINDS},
             "operators": self._meanings(),
             "metrics": {name: [_finite(row.get(name)) for row in rows] for name in names},
         }
@@ -85,13 +85,13 @@ class RecordedRun:
             KeyError: If the iteration is not recorded.
             ValueError: If the file cannot be read.
         """
-        path = self._paths(kind)[iteration]
+        path = iteration_files(self.folder, kind)[iteration]
         with self._indexing:
             return _listing(path, versions(path))
 
     def index_first(self) -> None:
         """Indexes the iteration that the page shows first. The request for it raises the errors."""
-        if paths := self._paths(KINDS[0]):
+        if paths := iteration_files(self.folder, KINDS[0]):
             with suppress(ValueError, OSError):
                 self.index(KINDS[0], max(paths))
 
@@ -112,11 +112,15 @@ class RecordedRun:
         from trca.records.store import from_table, read_table
 
         numbers = self.index(kind, iteration).numbers[number]
-        rollouts = from_table(read_table(self._paths(kind)[iteration], group=number))
+        rollouts = from_table(
+            read_table(iteration_files(self.folder, kind)[iteration], group=number)
+        )
         with self._lock:  # threads cannot share the judge
             group = self.details.of(rollouts)
+        command = f"trca inspect {quoted(self.folder.name)} --iteration {iteration} --rollout"
+        evaluation = " --evaluation" if kind == "eval" else ""
         for rollout, place in zip(group["rollouts"], numbers, strict=True):
-            rollout["inspect"] = self._inspect(kind, iteration, place)
+            rollout["inspect"] = f"{command} {place}{evaluation}"
         return group
 
     def load(self) -> None:
@@ -133,15 +137,6 @@ class RecordedRun:
         source = f"{self.folder.name}/config.yaml"
         settings = TextParameters.resolve(self.folder.read_config(), source, need_data=False)
         return Details(settings)
-
-    def _inspect(self, kind: Kind, iteration: int, number: int) -> str:
-        """The command that shows a rollout, by the number of the rollout in its file."""
-        evaluation = " --evaluation" if kind == "eval" else ""
-        name = quoted(self.folder.name)
-        return f"trca inspect {name} --iteration {iteration} --rollout {number}{evaluation}"
-
-    def _paths(self, kind: Kind) -> dict[int, Path]:
-        return iteration_files(self.folder, kind)
 
     def _meanings(self) -> list[dict[str, str]]:
         """Id, category and description of each operator; none where nothing judges the run."""

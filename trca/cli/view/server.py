@@ -49,16 +49,11 @@ def create_app(runs: Sequence[RecordedRun]) -> FastAPI:
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=[HOST, "localhost"])
 
     @app.get("/")
-    def page() -> Response:
-        return _file("view.html")
-
     @app.get("/view.css")
-    def style() -> Response:
-        return _file("view.css")
-
     @app.get("/view.js")
-    def script() -> Response:
-        return _file("view.js")
+    def file(request: Request) -> Response:
+        name = request.url.path[1:] or "view.html"
+        return Response(read(name), media_type=_FILES[name])
 
     @app.get("/api/runs")
     def about() -> list[dict[str, Any]]:
@@ -100,7 +95,3 @@ def _asked(answer: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         raise HTTPException(404, "this is not recorded") from None
     except (ValueError, OSError) as error:
         raise HTTPException(422, str(error)) from None
-
-
-def _file(name: str) -> Response:
-    return Response(read(name), media_type=_FILES[name])
