@@ -201,6 +201,8 @@ class TeamStepsEnv(aec_to_parallel_wrapper):  # type: ignore[misc]
     PettingZoo's conversion needs roles that act once in each cycle.
     """
 
+    agents: list[str]
+
     def step(self, actions: Mapping[str, str]) -> Transitions:
         """Carries out the action of the role with the turn. A missing action counts as empty."""
         turns, agents = self.aec_env, self.agents
@@ -241,9 +243,9 @@ def parallel_env(
     if agents is not None:
         return GroupEnv([make(env, **kwargs) for _ in range(agents)], render_mode)
     team_env: Any = make(env, team=team, **kwargs).unwrapped
-    return TeamStepsEnv(TeamTurnsEnv(team_env, render_mode))  # type: ignore[no-any-return]
+    return TeamStepsEnv(TeamTurnsEnv(team_env, render_mode))
 
 
 def aec_env(env: EnvClass, **kwargs: Any) -> AECEnv[str, str, str]:
     """Makes a PettingZoo AEC environment (agents act in turns); arguments as in `parallel_env`."""
-    return parallel_to_aec(parallel_env(env, **kwargs))  # type: ignore[no-any-return]
+    return parallel_to_aec(parallel_env(env, **kwargs))
