@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import math
-import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -120,38 +117,6 @@ class Limits:
 
 NO_LIMITS: Final = Limits()
 """No time limits."""
-
-
-class Clock:
-    """Wall-clock seconds of ``generation``, and of ``environment`` while nothing generates."""
-
-    def __init__(self) -> None:
-        self._seconds = {"generation": 0.0, "environment": 0.0}
-        self._running = Counter[str]()
-        self._since = 0.0
-
-    @contextmanager
-    def during(self, activity: str) -> Iterator[None]:
-        """Counts the time of a block, which may overlap with others."""
-        self._change(activity, 1)
-        try:
-            yield
-        finally:
-            self._change(activity, -1)
-
-    def take(self) -> dict[str, float]:
-        """Returns the seconds by activity since the last call."""
-        taken = dict(self._seconds)
-        self._seconds = dict.fromkeys(taken, 0.0)
-        return taken
-
-    def _change(self, activity: str, count: int) -> None:
-        now = time.perf_counter()
-        counted = next((each for each in self._seconds if self._running[each]), None)
-        if counted is not None:
-            self._seconds[counted] += now - self._since
-        self._since = now
-        self._running[activity] += count
 
 
 @dataclass

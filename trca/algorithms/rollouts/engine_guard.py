@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from trca.algorithms.rollouts.batch import Clock
+from trca.algorithms.rollouts.env_pool import Clock
 from trca.common.errors import notes
 from trca.common.threads import StuckError, Threads
 from trca.policies.engines.engine import Completion, Engine, Request, SamplingParams

@@ -11,13 +11,13 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any, Final, SupportsFloat
 
 import gymnasium
 
-from trca.algorithms.rollouts.batch import Clock
 from trca.common.threads import Call, Threads
 from trca.envs.annotate import NO_OPERATORS, Operators, RubricAnnotation
 from trca.envs.isolated import IsolatedEnv
@@ -34,6 +34,38 @@ Start = tuple[str, dict[str, Any]]
 """What ``reset`` returns: observation, info."""
 Transition = tuple[str, SupportsFloat, bool, bool, dict[str, Any]]
 """What ``step`` returns: observation, reward, terminated, truncated, info."""
+
+
+class Clock:
+    """Wall-clock seconds of ``generation``, and of ``environment`` while nothing generates."""
+
+    def __init__(self) -> None:
+        self._seconds = {"generation": 0.0, "environment": 0.0}
+        self._running = Counter[str]()
+        self._since = 0.0
+
+    @contextmanager
+    def during(self, activity: str) -> Iterator[None]:
+        """Counts the time of a block, which may overlap with others."""
+        self._change(activity, 1)
+        try:
+            yield
+        finally:
+            self._change(activity, -1)
+
+    def take(self) -> dict[str, float]:
+        """Returns the seconds by activity since the last call."""
+        taken = dict(self._seconds)
+        self._seconds = dict.fromkeys(taken, 0.0)
+        return taken
+
+    def _change(self, activity: str, count: int) -> None:
+        now = time.perf_counter()
+        counted = next((each for each in self._seconds if self._running[each]), None)
+        if counted is not None:
+            self._seconds[counted] += now - self._since
+        self._since = now
+        self._running[activity] += count
 
 
 class PooledEnv:
