@@ -85,7 +85,7 @@ def rows_of(rollouts, settings):
     return make_rows(rollouts, batch, settings.aggregation, settings.train_malformed)
 
 
-def update(learner, rows):
+def update(learner, rows, **more):
     """Updates on the rows; returns the gradients and the learning rate of every optimizer step."""
     optimizer = learner.get_optimizer(DEFAULT_MODULE_ID)
     gradients, rates = [], []
@@ -98,7 +98,7 @@ def update(learner, rows):
         rates.append(optimizer.param_groups[0]["lr"])
 
     handle = optimizer.register_step_pre_hook(note)
-    learner.update(training_data=TrainingData(batch=rows), shuffle_key=(5,))
+    learner.update(training_data=TrainingData(batch=rows), shuffle_key=(5,), **more)
     handle.remove()
     return gradients, rates
 
@@ -265,6 +265,14 @@ def test_the_rate_warms_up_over_updates_and_epochs_repeat_the_rows(make_learner)
     np.testing.assert_allclose(second, np.minimum(np.arange(7, 13), 8) * 0.01 / 8)
 
 
+def test_the_rate_falls_to_its_share_in_the_last_iteration(make_learner):
+    learner = make_learner(lr=0.01, lr_end_factor=0.2, iterations=5, minibatch_size=256)
+    vocabulary = len(load_tokenizer(learner.config.resolved_model()))
+    rows = rows_of(random_rollouts(policy_of(learner), vocabulary), learner.config)
+    rates = [update(learner, rows, iteration=k)[1] for k in (1, 3, 5, 6)]
+    np.testing.assert_allclose(np.concatenate(rates), [0.01, 0.006, 0.002, 0.002])
+
+
 def test_a_long_gradient_is_cut_to_the_clip_and_a_short_one_is_not(make_learner):
     norms = {}
     for clip in (None, 0.05, 1000.0):
@@ -332,5 +340,5 @@ def test_the_entropy_bonus_counts_only_if_an_action_has_an_advantage(
 
 def metrics_of(learner, rollouts):
     rows = rows_of(rollouts, learner.config)
-    results = learner.update(training_data=TrainingData(batch=rows), shuffle_key=(5,))
+    results = learner.update(training_data=TrainingData(batch=rows), shuffle_key=(5,), **more)
     return {name: results[DEFAULT_MODULE_ID][name].peek() for name in UPDATE_METRICS}

@@ -378,6 +378,7 @@ class TextAlgorithm(Algorithm):
                 )
             },
             shuffle_key=(self.config.seed or 0, self.training_steps),
+            iteration=self.training_steps,
         )
         self.metrics.aggregate(results, key=LEARNER_RESULTS)
         names = UPDATE_METRICS + (CRITIC_METRICS if self.config.settings.critic_kind else ())

@@ -53,10 +53,12 @@ class ActorCriticUpdater(PolicyUpdater):
         """The policy's module: checkpoints name the parameters of policy and critic."""
         return self.module
 
-    def update(self, rows: Rows, shuffle_key: Sequence[int]) -> dict[str, float]:
+    def update(
+        self, rows: Rows, shuffle_key: Sequence[int], iteration: int = 1
+    ) -> dict[str, float]:
         """As `PolicyUpdater.update`, with `CRITIC_METRICS`."""
         self._value_sums = []
-        metrics = super().update(rows, shuffle_key)
+        metrics = super().update(rows, shuffle_key, iteration)
         loss, clipped, weight, norm = np.mean(self._value_sums, axis=0)
         means = (2 * loss / max(weight, 1e-12), clipped / max(weight, 1e-12), norm)
         return metrics | dict(zip(CRITIC_METRICS, map(float, means), strict=True))

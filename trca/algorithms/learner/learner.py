@@ -103,6 +103,7 @@ class TextLearner(SavingLearner):
         training_data: TrainingData,
         timesteps: dict[str, Any] | None = None,
         shuffle_key: Sequence[int] = (),
+        iteration: int = 1,
         **kwargs: Any,
     ) -> Any:
         """Trains ``num_epochs`` over this learner's rows.
@@ -112,6 +113,7 @@ class TextLearner(SavingLearner):
                 its id, in the same order on all learners.
             timesteps: RLlib's counters.
             shuffle_key: Seed of the mini-batches; the same on all learners.
+            iteration: Number of the iteration, from 1; sets the learning rate.
             kwargs: Ignored arguments of `LearnerGroup.update`.
 
         Returns:
@@ -124,7 +126,7 @@ class TextLearner(SavingLearner):
         if not isinstance(batch, dict):
             batch = {self._only_module(): batch}
         for module_id, rows in batch.items():
-            metrics = self.updaters[module_id].update(rows, shuffle_key)
+            metrics = self.updaters[module_id].update(rows, shuffle_key, iteration)
             self._log_update(module_id, metrics, len(rows) * self.config.settings.num_epochs)
         self.after_gradient_based_update(timesteps=timesteps or {})
         if self.config.settings.engine_config.get("sleep") and torch.cuda.is_available():

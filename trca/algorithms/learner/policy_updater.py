@@ -77,6 +77,7 @@ class PolicyUpdater:
         )
         self.optimizers = make_optimizers(config.settings.optimizer, spec)
         self._rates = [float(group["lr"]) for group in groups_of(self.optimizers)]
+        self._decay = 1.0
 
     @property
     def trained(self) -> nn.Module:
@@ -84,17 +85,22 @@ class PolicyUpdater:
         model: nn.Module = self.module.model
         return model
 
-    def update(self, rows: Rows, shuffle_key: Sequence[int]) -> dict[str, float]:
+    def update(
+        self, rows: Rows, shuffle_key: Sequence[int], iteration: int = 1
+    ) -> dict[str, float]:
         """Trains ``num_epochs`` over this learner's rows; all learners call this together.
 
         Args:
             rows: This learner's rows.
             shuffle_key: Seed of the mini-batches; the same on all learners.
+            iteration: Number of the iteration, from 1; sets the learning rate.
 
         Returns:
             The metrics of the iteration.
         """
         config, reduce = self.config, self._reduction.numbers
+        passed = min((iteration - 1) / max(config.settings.iterations - 1, 1), 1.0)
+        self._decay = 1.0 - (1.0 - config.settings.lr_end_factor) * passed
         replays = False
         if config.settings.replay_size:
             replays = bool(reduce([float(rows.replayed.any())], largest=True)[0])
@@ -222,7 +228,7 @@ class PolicyUpdater:
         """Takes a step of each optimizer; a step without a gradient does not count."""
         share = min(1.0, (self.updates + 1) / max(self.config.settings.lr_warmup_updates, 1))
         for group, rate in zip(groups_of(self.optimizers), self._rates, strict=True):
-            group["lr"] = rate * share
+            group["lr"] = rate * share * self._decay
         for optimizer in self.optimizers.values():
             optimizer.step()
         self.updates += learned

@@ -149,6 +149,12 @@ class TextParameters(
     lr_warmup_updates: int = Field(
         default=0, ge=0, description="Updates of linear warm-up of the lr."
     )
+    lr_end_factor: float = Field(
+        default=1.0,
+        gt=0.0,
+        le=1.0,
+        description="Share of lr in the last of iterations; lr falls linearly from iteration 1.",
+    )
     adam_betas: tuple[Probability, Probability] = Field(
         default=(0.9, 0.999), description="Betas of AdamW."
     )
