@@ -340,5 +340,5 @@ def test_the_entropy_bonus_counts_only_if_an_action_has_an_advantage(
 
 def metrics_of(learner, rollouts):
     rows = rows_of(rollouts, learner.config)
-    results = learner.update(training_data=TrainingData(batch=rows), shuffle_key=(5,), **more)
+    results = learner.update(training_data=TrainingData(batch=rows), shuffle_key=(5,))
     return {name: results[DEFAULT_MODULE_ID][name].peek() for name in UPDATE_METRICS}
