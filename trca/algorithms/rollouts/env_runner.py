@@ -35,10 +35,11 @@ from ray.rllib.utils.metrics import (
     WEIGHTS_SEQ_NO,
 )
 
-from trca.algorithms.rollouts.batch import GroupRequest, Limits, RolloutBatch, Teacher
+from trca.algorithms.rollouts.batch import GroupRequest, Limits, RolloutBatch
 from trca.algorithms.rollouts.callbacks import RunnerCallbacks
 from trca.algorithms.rollouts.env_pool import find_annotation, operators_of
 from trca.algorithms.rollouts.loop import RolloutLoop
+from trca.algorithms.rollouts.recording import Teacher
 from trca.algorithms.settings.policy_config import PolicyConfig
 from trca.algorithms.settings.prompting import engine_tokenizer, make_prompter
 from trca.common.process_log import link_errors, log_process
