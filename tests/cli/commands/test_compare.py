@@ -133,3 +133,14 @@ def test_what_cannot_be_compared_is_refused_with_the_mend(written, tmp_path):
     broken = tmp_path / "broken.json"
     broken.write_text("{")
     assert "is no evaluation" in trca(good, broken).output
+
+
+@pytest.mark.parametrize(("trajectories", "noted"), [(128, 1), (64, 0)])
+def test_runs_of_different_length_are_noted(written, tmp_path, trajectories, noted):
+    for name, count in (("a", 64), ("b", trajectories)):
+        written(f"{name}/evaluation.json", {**report(*wins("10")), "iteration": 8})
+        written(f"{name}/metrics.jsonl", {"iteration": 8, "trajectories": count})
+    result = trca(tmp_path / "a", tmp_path / "b")
+    assert result.exit_code == 0, result.output
+    note = f"A has 64 training trajectories and B has {trajectories}"
+    assert " ".join(result.output.split()).count(note) == noted

@@ -135,7 +135,7 @@ def test_a_dataset_that_names_another_folder_is_refused(tmp_path, name):
     source = write(tmp_path / "new" / "rows.jsonl", [row])
     result = trca("--questions", source, "--to", tmp_path / "new" / "questions")
     assert result.exit_code == 2
-    assert f"dataset '{name}' is no name for a file" in result.output
+    assert f"dataset '{name}' is not a name for a file" in result.output
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["rows.jsonl"]
 
 

@@ -88,10 +88,10 @@ def test_it_trains_at_once(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("My-Game", "'My-Game' is no package name"),
-        ("class", "'class' is no package name"),
-        ("none", "'none' is no package name"),
-        ("my_", "'my_' is no package name"),
+        ("My-Game", "'My-Game' is not a package name"),
+        ("class", "'class' is not a package name"),
+        ("none", "'none' is not a package name"),
+        ("my_", "'my_' is not a package name"),
         ("facts", "'facts' hides the imported Facts"),
         ("binding", "'binding' hides the imported Binding"),
         ("outcome", "'outcome' hides the imported Outcome"),

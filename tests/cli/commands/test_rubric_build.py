@@ -73,7 +73,7 @@ def test_bad_replies_go_back_with_their_errors_until_one_holds(here):
     [
         (completion("no"), "no reply of 4 is a library; the last one: the reply is no JSON"),
         (http('{"error": "bad key"}', "401 Unauthorized"), "HTTP 401"),
-        (http("<html>", "200 OK"), "this is no JSON"),
+        (http("<html>", "200 OK"), "this is not JSON"),
     ],
 )
 def test_what_never_gives_a_library_ends_in_one_line_and_no_file(here, reply, words):

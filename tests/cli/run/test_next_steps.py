@@ -12,9 +12,9 @@ from trca.runs.folder import RunFolder
 from trca.tune_configs.files import read
 
 
-def another_algorithm(folder, algorithm, model):
+def another_algorithm(folder, algorithm, model, **changes):
     """The command that trains another algorithm after a run, without ``trca``."""
-    base = switch(read("quickstart"), algorithm) | {"model": model}
+    base = switch(read("quickstart"), algorithm) | {"model": model} | changes
     settings = TextParameters.resolve(base, "quickstart")
     run = RunFolder.create(folder, "mine")
     run.write_settings(settings.flat())
@@ -43,6 +43,13 @@ def test_the_learning_rate_reaches_the_settings(tmp_path):
     assert result.exit_code == 0, result.output
     assert "algorithm: GRPO\n" in result.output
     assert "lr: 0.0002\n" in result.output
+
+
+def test_another_algorithm_after_imitation_has_a_group_to_compare(tmp_path):
+    command = another_algorithm(tmp_path, "Imitation", "tiny", group_size=1)
+    result = CliRunner().invoke(app, [*command, "--dry-run", f"--storage-path={tmp_path}"])
+    assert result.exit_code == 0, result.output
+    assert "group_size: 8\n" in result.output
 
 
 def test_another_algorithm_after_a_run_with_a_users_rule_has_its_own_rule(tmp_path):

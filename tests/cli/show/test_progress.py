@@ -46,8 +46,8 @@ def test_without_a_terminal_every_iteration_is_one_row_under_one_head():
         "-",
         "98.0%",
         "0.25",
-        "-0.10",
-        "0.20",
+        "-0.100",
+        "0.200",
         "2.0",
         "0:18",
     ]
@@ -57,8 +57,8 @@ def test_without_a_terminal_every_iteration_is_one_row_under_one_head():
         "50.0%",
         "98.0%",
         "0.25",
-        "-0.10",
-        "0.20",
+        "-0.100",
+        "0.200",
         "2.0",
         "0:16",
     ]
@@ -135,5 +135,5 @@ def test_ten_iterations_without_success_are_named():
 def test_a_small_negative_reward_has_no_minus_sign():
     out = io.StringIO()
     with Progress(Console(file=out, soft_wrap=True), "run", 10) as progress:
-        progress.show(row(1, foundational_reward=-0.001))
-    assert out.getvalue().splitlines()[-1].split()[5] == "0.00"
+        progress.show(row(1, foundational_reward=-0.0001))
+    assert out.getvalue().splitlines()[-1].split()[5] == "0.000"

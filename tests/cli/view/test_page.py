@@ -166,3 +166,7 @@ def test_a_served_page_runs_no_text_lists_filters_and_walks(page, hostile_run, r
         page.reload()
         page.wait_for_selector(".strip")
         assert page.evaluate("document.documentElement.scrollWidth") == 420
+        page.goto(f"{address}#kind=train")
+        page.reload()
+        page.wait_for_selector(".list .pip")
+        assert page.input_value("[aria-label='iteration of run']") == "1"  # the last of both runs

@@ -184,7 +184,7 @@ class SweepSettings(_Part):
         ]
 
     def _key_problem(self) -> str:
-        """The first setting that another setting would override; blank without one."""
+        """The first setting that another setting would override; empty without one."""
         parts = {
             "set": self.set.keys(),
             "points": {key for point in self.points for key in point},

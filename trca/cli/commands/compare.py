@@ -64,6 +64,13 @@ def _print(rows: list[Paired], reports: list[dict[str, Any]]) -> None:
         console.print(
             f"{name}: {report.get('policy', report['path'])}{_missing(report)}", markup=False
         )
+    trained = [_trajectories(report) for report in reports]
+    if None not in trained and trained[0] != trained[1]:
+        console.print(
+            f"note: A has {trained[0]:,} training trajectories and B has {trained[1]:,}: the"
+            " difference may come from the length of training",
+            style="yellow",
+        )
     for measure in dict.fromkeys(row.measure for row in rows):
         table = terminal_table()
         table.add_column(measure, no_wrap=True)
@@ -97,6 +104,15 @@ def _cells(row: Paired) -> tuple[str, ...]:
         str(row.worse),
         f"{row.p:.3f}",
     )
+
+
+def _trajectories(report: Mapping[str, Any]) -> int | None:
+    """Training trajectories before the last evaluation of a run; `None` for other evaluations."""
+    from trca.runs.folder import RunFolder
+
+    rows = RunFolder(Path(report["path"]).parent).metrics() if "iteration" in report else []
+    ends = {row["iteration"]: int(row["trajectories"]) for row in rows}
+    return ends.get(report.get("iteration"))
 
 
 def _missing(report: Mapping[str, Any]) -> str:

@@ -22,7 +22,7 @@ from trca.cli.show.console import (
     tracing_to,
     use_one_thread,
 )
-from trca.cli.show.unreadable import why_unreadable
+from trca.cli.show.warnings import why_unreadable
 from trca.common.errors import words
 
 if TYPE_CHECKING:

@@ -60,7 +60,7 @@ def write_package(name: str, to: Path) -> Path:
     fits = re.fullmatch("[a-z]([a-z0-9_]*[a-z0-9])?", name)
     if not fits or any(map(keyword.iskeyword, (name, class_name(name)))):
         raise ValueError(
-            f"{name!r} is no package name: use lower-case letters, digits and inner underscores"
+            f"{name!r} is not a package name: use lower-case letters, digits and inner underscores"
         )
     code = (_TEMPLATE / "key_door" / "env.py").read_text("utf-8")
     if class_name(name) in {n.id for n in ast.walk(ast.parse(code)) if isinstance(n, ast.Name)}:

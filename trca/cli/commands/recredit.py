@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from trca.cli.run.new_settings import RunsOption
 from trca.cli.show.console import console, refusing, use_one_thread
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from trca.algorithms.settings.parameters import TextParameters
-    from trca.analysis.recredit import Change, Fired
+    from trca.analysis.recredit import Change
 
 
 def recredit(
@@ -31,9 +32,7 @@ def recredit(
         typer.Option(min=1, help="Only this iteration; repeatable. [default: all recorded]"),
     ] = None,
     output: Annotated[Path | None, typer.Option(help="File for the comparison, as JSON.")] = None,
-    storage_path: Annotated[str, typer.Option(help="Folder or URI that holds the runs.")] = (
-        "outputs"
-    ),
+    storage_path: RunsOption = "outputs",
 ) -> None:
     """Credit the rollouts of a run again, by another rule or with another lambda.
 
@@ -120,7 +119,7 @@ def _settings(config: dict[str, Any], credit: str | None, given: dict[str, Any])
         owners = [algorithm for algorithm, model in models if model.own_rule() == credit]
         if owners:
             config = switch({k: v for k, v in config.items() if k != "credit"}, owners[0])
-    source = " and ".join(name for name, value in (("--credit", credit), ("--set", given)) if value)
+    source = " and ".join(["--credit"] * bool(credit) + ["--set"] * bool(given))
     if credit:  # a record has no gold: a rule that reads gold is refused below
         given = {"credit": credit, "gold_in_training": True, **given}
     return TextParameters.resolve(assign(config, given), source, need_data=False)
@@ -132,10 +131,11 @@ def _print(change: Change, about: dict[str, Any], whose: str) -> None:
     from trca.analysis.recredit import SIGNS
     from trca.runs.success_tables import terminal_table
 
-    def table(*headings: str) -> Table:
+    def table(first: str, *headings: str) -> Table:
         made = terminal_table()
-        for number, heading in enumerate(headings):
-            made.add_column(heading, justify="right" if number else "left", no_wrap=not number)
+        made.add_column(first, no_wrap=True)
+        for heading in headings:
+            made.add_column(heading, justify="right")
         return made
 
     was, now = about["credit"]
@@ -181,7 +181,8 @@ def _print(change: Change, about: dict[str, Any], whose: str) -> None:
         return
     operators = table("operator fired", "steps", "mean before", "mean after", "other sign")
     for each in sorted(fired, key=lambda each: -abs(each.after - each.before)):
-        operators.add_row(*_cells(each))
+        means = (f"{mean:+z.3f}" for mean in (each.before, each.after))
+        operators.add_row(each.operator, f"{each.steps:,}", *means, _share(each.flipped))
     console.print(operators, soft_wrap=False)
     if silent := [each.operator for each in change.operators if not each.steps]:
         console.print(f"Never fired: {', '.join(silent)}", markup=False)
@@ -195,16 +196,6 @@ def _ranges(numbers: list[int]) -> str:
             text.append(f"{start}" if start == number else f"{start}-{number}")
             start = following or 0
     return ", ".join(text)
-
-
-def _cells(each: Fired) -> tuple[str, ...]:
-    return (
-        each.operator,
-        f"{each.steps:,}",
-        f"{each.before:+z.3f}",
-        f"{each.after:+z.3f}",
-        _share(each.flipped),
-    )
 
 
 def _share(value: float) -> str:

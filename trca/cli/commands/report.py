@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from trca.analysis.paper_tables import Result, Table
 
 FEW_TASKS: Final = 50
-"""Panels with fewer tasks get a warning beside the paper's numbers."""
+"""Panels with fewer tasks get a warning next to the paper's numbers."""
 
 
 def report(

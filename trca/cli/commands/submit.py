@@ -18,13 +18,13 @@ from urllib.parse import urlsplit
 import typer
 from rich.markup import escape
 
+from trca.cli.run.new_settings import SetOption
 from trca.cli.show.console import console, print_folded, refusing, use_one_thread
 from trca.common.errors import first_line, words
 
 if TYPE_CHECKING:
     from ray.job_submission import JobSubmissionClient
 
-    from trca.cli.run.submission import Cluster
 
 _PATIENCE_S: Final = 60.0
 _PAUSE_S: Final = 2.0
@@ -61,10 +61,7 @@ def submit(
         str, typer.Argument(help="A config or sweep that comes with the package, or a YAML file.")
     ],
     to: Annotated[Target, typer.Option(help="Who starts the job.")],
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Any setting; repeatable."),
-    ] = None,
+    set_: SetOption = None,
     name: Annotated[str | None, typer.Option(help="Name of the run. [default: the config's]")] = (
         None
     ),
@@ -131,7 +128,7 @@ def submit(
         with preflight:
             preflight.check()
             settings = preflight.settings
-        from trca.cli.run.submission import Cluster, data_commands, pack
+        from trca.cli.run.submission import Cluster, data_commands, pack, render
 
         name = name or run_name(config)
         cluster = Cluster.of(
@@ -158,7 +155,8 @@ def submit(
         checked = sweep.checked(need_data=False) if sweep else []
         trials = [trial for _, panels in checked for trial in panels]
         data = data_commands(trials or [settings])
-        written, start = _render(to, name, cluster, folder, command, data)
+        written, start = _FILES[to]
+        render(written, name, cluster, folder, command, data)
         if dry_run:
             _show(folder, written)
             return
@@ -187,17 +185,6 @@ def _storage(given: str | None, to: Target) -> str:
     return given
 
 
-def _render(
-    to: Target, name: str, cluster: Cluster, folder: Path, command: list[str], data: list[str]
-) -> tuple[str, str]:
-    """Writes the scheduler's file into the job's folder; returns its name and the start command."""
-    from trca.cli.run.submission import render
-
-    file_name, start = _FILES[to]
-    render(file_name, name, cluster, folder, command, data)
-    return file_name, start
-
-
 def _show(folder: Path, *written: str) -> None:
     """Prints the files of the job, and the name of the package."""
     from trca.cli.run.submission import job_files
@@ -212,18 +199,15 @@ def _show(folder: Path, *written: str) -> None:
 def _submit(folder: Path, name: str, address: str | None) -> None:
     from trca.cli.run.submission import environment
 
-    def send() -> str:
-        return client.submit_job(
-            entrypoint="bash run.sh",
-            runtime_env={"working_dir": str(folder), "env_vars": environment()},
-            metadata={"run": name},
-        )
-
     with _client(address) as client:
         first = time.monotonic()
         while True:
             try:
-                job = send()
+                job = client.submit_job(
+                    entrypoint="bash run.sh",
+                    runtime_env={"working_dir": str(folder), "env_vars": environment()},
+                    metadata={"run": name},
+                )
                 break
             except RuntimeError as error:  # the cluster has only just started, or the agent ended
                 seconds = time.monotonic() - first
@@ -289,7 +273,7 @@ def _answers(address: str) -> bool:
     """Whether a Ray cluster can be there; asks without the import of Ray, which takes seconds.
 
     Args:
-        address: A URL, or blank for the cluster that runs on this machine.
+        address: A URL, or empty for the cluster that runs on this machine.
     """
     if not address:
         place = "/tmp" if sys.platform == "darwin" else tempfile.gettempdir()

@@ -80,7 +80,7 @@ Every setting of the run:
 
 
 def _prompt(parameters: TextParameters) -> str:
-    """The template in words, or the response format that has a prompt of its own."""
+    """The template in words, or a response format with its own prompt."""
     name = parameters.response_format
     if RESPONSE_FORMATS.get(name).prompt is not None:
         return f"the prompt of the response format `{name}`"
@@ -88,7 +88,7 @@ def _prompt(parameters: TextParameters) -> str:
 
 
 def _caution(run: RunFolder, selection: Selection) -> str:
-    """The bias of a checkpoint that several candidates were compared for, else blank."""
+    """The bias of a checkpoint that several candidates were compared for, else empty."""
     if selection.candidates < 2:
         return ""
     return f"""

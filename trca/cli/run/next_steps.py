@@ -13,6 +13,8 @@ _TINY_GRPO: Final = " --set lr=2e-4"
 """GRPO with the tiny policy needs a lower learning rate than the quickstart, tuned on panel 31
 (docs/results_settings.md)."""
 
+_GROUP: Final = 8
+
 
 def next_steps(run: RunFolder, settings: TextParameters) -> list[tuple[str, str]]:
     """Commands for a finished run, each with its purpose."""
@@ -24,6 +26,8 @@ def next_steps(run: RunFolder, settings: TextParameters) -> list[tuple[str, str]
     other = "GiGPO" if settings.algorithm == _GRPO else _GRPO
     tiny_grpo = other == _GRPO and settings.model == TINY
     changes = _TINY_GRPO if tiny_grpo else ""
+    if settings.group_size == 1:  # imitation; the other algorithm compares rollouts
+        changes += f" --set group_size={_GROUP}"
     commands = [
         (f"trca inspect {quoted(address)}", "the rollouts of the last iteration, step by step"),
         (f"trca view {quoted(address)}", "the rollouts in a browser"),

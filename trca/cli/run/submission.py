@@ -85,7 +85,7 @@ class Cluster:
         return cls(nodes=nodes, **{**least, **chosen})
 
     def lacks(self, settings: TextParameters) -> str:
-        """CPUs or GPUs that the run asks for and the machines lack; blank if they have all."""
+        """CPUs or GPUs that the run asks for and the machines lack; empty if they have all."""
         cpus, gpus = settings.resources()
         for what, asked, there in (
             ("CPUs", cpus + _DRIVER_CPUS, self.nodes * self.cpus),
@@ -108,7 +108,7 @@ def pack(
     Args:
         settings: The run's settings.
         folder: The folder to write; must not exist.
-        name: The run's name; a job that starts again goes on with the run of this name.
+        name: The run's name; a job that starts again continues the run of this name.
         storage: Where the run is kept, as the machines of the job see it.
         sweep: The sweep that the job runs in place of the run.
     """

@@ -32,7 +32,7 @@ ONE_THREAD: Final = {
 
 
 def print_folded(text: str, indent: int = 4, style: str = "", hanging: int = 0) -> None:
-    """Prints a text, indented and folded to the width of the console; nothing for a blank text."""
+    """Prints a text, indented and folded to the width of the console; nothing for an empty text."""
     margin = " " * indent
     lines = textwrap.wrap(
         printable(" ".join(text.split())),
@@ -102,7 +102,7 @@ def playing(environment: str, log: Path) -> Iterator[None]:
 
 
 def log_words(log: Path) -> str:
-    """Names a log at the end of an error message; blank if the log does not exist or is empty."""
+    """Names a log at the end of an error message; empty if the log does not exist or is empty."""
     return f" Log: {log}" if log.is_file() and log.stat().st_size else ""
 
 

@@ -24,8 +24,8 @@ _COLUMNS: Final = {
     "held out": 8,
     "readable": 8,
     "score": 5,
-    "r^F": 5,
-    "r^B": 5,
+    "r^F": 6,
+    "r^B": 6,
     "seconds": 7,
     "left": 8,
 }
@@ -103,11 +103,12 @@ class Progress:
 
     def _line(self, row: Mapping[str, Any]) -> str:
         percents = ("success_rate", "evaluation/success_rate", "parsed_ratio")
-        numbers = ("score", "foundational_reward", "breakthrough_reward")
+        rewards = ("foundational_reward", "breakthrough_reward")
         cells = (
             f"{row['iteration']}/{self._iterations}",
             *(_percent(row.get(name)) for name in percents),
-            *(_number(row.get(name)) for name in numbers),
+            _number(row.get("score"), 2),
+            *(_number(row.get(name), 3) for name in rewards),
             f"{row['seconds']:.1f}",
             _clock(self.seconds_left()),
         )
@@ -140,9 +141,9 @@ class Progress:
             table.add_row("success, training", _percent(training[-1]), sparkline(training))
             table.add_row("success, held out", _percent(last), bars)
             table.add_row("readable responses", _percent(row.get("parsed_ratio")))
-            table.add_row("score", _number(row.get("score")))
-            table.add_row("r^F foundational", _number(row.get("foundational_reward")))
-            table.add_row("r^B breakthrough", _number(row.get("breakthrough_reward")))
+            table.add_row("score", _number(row.get("score"), 2))
+            table.add_row("r^F foundational", _number(row.get("foundational_reward"), 3))
+            table.add_row("r^B breakthrough", _number(row.get("breakthrough_reward"), 3))
             parts.append(table)
         if self._stage:
             waited = int(time.monotonic() - self._since)
@@ -154,8 +155,8 @@ def _percent(value: float | None) -> str:
     return "     -" if value is None or math.isnan(value) else f"{value:6.1%}"
 
 
-def _number(value: float | None) -> str:
-    return "    -" if value is None or math.isnan(value) else f"{value:z5.2f}"
+def _number(value: float | None, decimals: int) -> str:
+    return "-" if value is None or math.isnan(value) else f"{value:z.{decimals}f}"
 
 
 def _clock(seconds: float) -> str:

@@ -71,7 +71,7 @@ def print_end(won: bool, steps: int, reward: float) -> None:
 
 
 def shown_values(clause: Clause) -> str:
-    """The values that a clause read, as ``name = value``; blank if the clause contains them."""
+    """The values that a clause read, as ``name = value``; empty if the clause contains them."""
     for name, value in clause.values.items():
         if clause.text in (name, f"!{name}", f"{name} == {_shown(value)}"):
             return ""

@@ -1,14 +1,19 @@
-"""Warnings about a training run that learns nothing, from its rows of metrics."""
+"""Warnings about a run that learns nothing, and about an evaluation without a readable action."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from trca.records import Rollout
 
 LOW_PARSED_RATIO: Final = 0.8
 """Share of readable responses below which a run gets a warning."""
 ITERATIONS_WITHOUT_SUCCESS: Final = 10
 """Iterations in a row without a successful rollout after which a run gets a warning."""
+_SHOWN: Final = 160
+"""Characters of a response that a warning shows."""
 
 
 def training_warnings(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
@@ -55,3 +60,41 @@ def _why_untrained(row: Mapping[str, Any]) -> str:
     if row.get("frac_zero_advantage") == 1:
         return "every advantage is 0, since the rollouts of each group have the same outcome"
     return "no step entered the update; trca diagnose RUN shows the rollouts"
+
+
+def why_unreadable(rollouts: Sequence[Rollout], parameters: Any, chat: bool) -> str:
+    """Returns cause and remedy if no response contains a readable action; else empty.
+
+    Args:
+        rollouts: The rollouts of an evaluation.
+        parameters: The hyperparameters of the evaluation.
+        chat: Whether the tokenizer of the model has a chat template.
+    """
+    steps = [step for rollout in rollouts for step in rollout.steps]
+    if not steps or any(step.parsed for step in steps):
+        return ""
+    first = steps[0].response
+    first = repr(first if len(first) <= _SHOWN else f"{first[:_SHOWN]}...")
+    causes = [
+        f"no response contains an action in the response format {parameters.response_format!r}."
+        f" The first response is {first}."
+    ]
+    limit = parameters.max_new_tokens
+    cut = sum(len(step.response_ids) >= limit for step in steps)
+    if 2 * cut > len(steps):
+        causes.append(
+            f"{cut} of {len(steps)} responses end at the limit of {limit} tokens: set a larger"
+            " max_new_tokens, such as --set max_new_tokens=512."
+        )
+    if parameters.template == "compact" and chat:
+        causes.append(
+            "The prompt template 'compact' names only the tags: use --agent zero-shot or --set"
+            " template=paper, which explain how to answer."
+        )
+    else:
+        causes.append(
+            "Compare the response with the tags that the prompt asks for (--transcripts keeps"
+            " both); choose another --agent, template or response_format, or a model that follows"
+            " instructions."
+        )
+    return " ".join(causes)

@@ -8,10 +8,11 @@ let runs = [], meanings = new Map(), lists = [], order = [], turnOf = 0, listed 
 function place() {
   const given = Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
   const kind = source.kinds.includes(given.kind) ? given.kind : firstKind();
-  const at = runs.map((run, k) => {
-    const known = run.iterations[kind] || [];
+  const known = runs.map((run) => run.iterations[kind] || []);
+  const shared = (known[0] || []).filter((each) => known.every((one) => one.includes(each))).at(-1);
+  const at = known.map((one, k) => {
     const asked = Number(given[`i${k}`]);
-    return known.includes(asked) ? asked : known[known.length - 1];
+    return one.includes(asked) ? asked : shared ?? one.at(-1);
   });
   return { view: given.view || "list", kind, at, run: Number(given.run) || 0,
     group: Number(given.group) || 0, rollout: Number(given.rollout) || 0, side: given.side || "" };
