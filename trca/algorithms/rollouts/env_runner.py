@@ -56,6 +56,12 @@ from trca.records import Rollout, by_agent, by_episode
 from trca.rubric.rewards import DEFAULT_LAMBDA
 
 
+def error_link(config: Any, number: int) -> Path:
+    """The link in a run folder to the standard error of a runner; see `link_errors`."""
+    kind = "evaluation" if config.in_evaluation else "env"
+    return Path(config.run_folder or "", "logs", f"{kind}_runner_{number}.err")
+
+
 class TextEnvRunner(EnvRunner, Checkpointable):
     """Samples rollout groups with the newest weights.
 
@@ -79,7 +85,7 @@ class TextEnvRunner(EnvRunner, Checkpointable):
         torch.set_num_threads(config.settings.torch_threads)
         if self.worker_index and config.run_folder:
             log_process(Path(config.run_folder, "logs", "output.log"))
-            link_errors(Path(config.run_folder, "logs", f"env_runner_{self.worker_index}.err"))
+            link_errors(error_link(config, self.worker_index))
         self._env_creator = kwargs["env_creator"]
         self._weights: dict[str, Any] | None = None
         self.weights_version = -1
