@@ -311,10 +311,10 @@ def _command(name: str, command: Any) -> str:
 
 
 def _members(parameter: Any) -> list[str]:
-    """The values of an option with an enumeration."""
+    """The values of an option with an enumeration or literals."""
     kind = parameter.type_descriptor.annotation
     members = isinstance(kind, type) and issubclass(kind, Enum)
-    return [str(each.value) for each in kind] if members else []
+    return [str(each.value) for each in kind] if members else [*map(str, _choices(kind))]
 
 
 def _usage(argument: Any) -> str:
