@@ -6,6 +6,9 @@
 # make test-smollm2  fetches a pretrained language model, and imitates and trains with it, on vLLM too
 # make test-interop  sets up an environment each with TRL, OpenEnv, verifiers, ScienceWorld, verl and SkyRL, and runs the
 #              tests of plugins/interop and of examples/scienceworld
+# make test-versions  sets up an environment each with the oldest and the newest tested Gymnasium, without PyTorch and Ray,
+#              and runs the tests of environments, vector environments, teams, the checker and rubrics; and one with the
+#              newest tested Transformers, for the tests of policies
 # make faults  plants wrong code in a copy, one fault at a time, and runs the tests that must find the fault;
 #              make faults WORDS="entropy KL" takes the faults with one of the words in the name
 # make lint    sets everything up and checks style and types, and that every planted fault still applies
@@ -28,10 +31,17 @@ LIBRARIES = trl openenv verifiers verl skyrl scienceworld
 # Tests of the plug-in.
 INTEROP = plugins/interop/tests
 
+# Tested versions that are not in constraints/all.txt: the ends of the ranges in pyproject.toml.
+VERSIONS = gymnasium-1.0.0 gymnasium-1.4.0 transformers-5.23.0
+
+# Tests of the base installation; tests that need Ray are skipped there.
+BASE = tests/rubric $(filter-out tests/envs/test_isolated.py, \
+       $(wildcard tests/envs/test_*.py tests/envs/*/test_env.py tests/envs/teams/test_*.py))
+
 # Folders of tests for `make quick`; PART names another.
 QUICK = tests/rubric tests/common tests/analysis tests/test_root_files.py
 
-.PHONY: train test quick test-slow test-vllm test-smollm2 test-interop faults lint docs .venv
+.PHONY: train test quick test-slow test-vllm test-smollm2 test-interop test-versions faults lint docs .venv
 
 train: .venv/.train
 	.venv/bin/trca train quickstart
@@ -60,6 +70,11 @@ test-interop: .venv-interop/.ready
 	.venv-interop/skyrl/bin/python -m pytest $(INTEROP)/test_skyrl.py $(INTEROP)/test_docs.py
 	.venv-interop/scienceworld/bin/python -m pytest examples/scienceworld/tests
 
+test-versions: .venv-versions/.ready
+	.venv-versions/gymnasium-1.0.0/bin/python -m pytest -m "not slow" $(BASE)
+	.venv-versions/gymnasium-1.4.0/bin/python -m pytest -m "not slow" $(BASE)
+	.venv-versions/transformers-5.23.0/bin/python -m pytest -m "not slow" tests/policies
+
 faults: .venv/.ready
 	.venv/bin/python -m benchmarks.planted_faults $(WORDS)
 
@@ -85,6 +100,9 @@ docs: .venv/.docs
 
 .venv-interop/.ready: .venv/.ready $(LIBRARIES:%=constraints/%.txt)
 	.ci/setup-interop $(LIBRARIES)
+
+.venv-versions/.ready: .venv/.ready
+	.ci/setup-versions $(VERSIONS)
 
 .venv/.docs: .venv/.ready
 	.venv/bin/python -m pip install --quiet --quiet --constraint constraints/all.txt --editable '.[docs]'

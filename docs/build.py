@@ -317,11 +317,10 @@ def _command(name: str, command: Any) -> str:
 
 
 def _members(parameter: Any) -> list[str]:
-    """The values of an option with an enumeration or a literal type."""
+    """The values of an option with an enumeration or literals."""
     kind = parameter.type_descriptor.annotation
-    if isinstance(kind, type) and issubclass(kind, Enum):
-        return [str(each.value) for each in kind]
-    return list(get_args(kind)) if get_origin(kind) is Literal else []
+    members = isinstance(kind, type) and issubclass(kind, Enum)
+    return [str(each.value) for each in kind] if members else [*map(str, _choices(kind))]
 
 
 def _usage(argument: Any) -> str:

@@ -4,6 +4,7 @@ import os
 import signal
 import socket
 from collections.abc import Iterator
+from importlib.util import find_spec
 from tempfile import TemporaryDirectory
 
 import pytest
@@ -12,12 +13,13 @@ from hypothesis import settings
 os.environ.setdefault("RAY_worker_niceness", "0")
 os.environ.pop("COLUMNS", None)  # rich reads it only once; tests set a width
 
-from trca.cli.run.training import make_auth_token
-
 # A background job of a shell and its children ignore Ctrl-C; some tests send Ctrl-C to children.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-make_auth_token()  # before several processes start Ray at once
+if find_spec("ray") is not None:  # `make test-versions` has no Ray
+    from trca.cli.run.training import make_auth_token
+
+    make_auth_token()  # before several processes start Ray at once
 
 settings.register_profile("suite", deadline=None)
 settings.load_profile("suite")
@@ -32,8 +34,7 @@ def free_port() -> int:
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[None]:
-    import ray
-
+    ray = pytest.importorskip("ray")
     ray.shutdown()  # RLlib starts a cluster if a test without this fixture builds an algorithm
     with TemporaryDirectory(prefix="ray") as folder:  # short, because it holds Ray's sockets
         ray.init(

@@ -107,6 +107,7 @@ def test_rllib_finds_nothing_wrong(name):
     RLlib's runner for single agents mistakes a batch of texts, a tuple, for a tuple of
     observations.
     """
+    pytest.importorskip("ray")
     from ray.rllib.env.multi_agent_env import make_multi_agent
     from ray.rllib.utils.pre_checks.env import check_multiagent_environments
 

@@ -34,7 +34,7 @@ def test_the_rule_has_at_most_fifty_lines() -> None:
 
 def test_the_sweep_of_the_rule_has_a_trial_for_every_value() -> None:
     sweep = SweepSettings.resolve(read(str(FOLDER / "sweep.yaml")), "sweep", need_data=False)
-    trials = [sweep.trial(point, 0, need_data=False).parameters for point in sweep.every_point()]
+    trials = [sweep.trial(point, 0, need_data=False) for point in sweep.every_point()]
     assert [t.credit_config["bonus"] for t in trials] == [0.0, 0.1, 0.5]
     assert {t.credit for t in trials} == {RULE}
 

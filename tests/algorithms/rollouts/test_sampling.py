@@ -12,7 +12,8 @@ GROUPS = [GroupRequest(k, f"task-{k}", "train", 2, ("training", 0)) for k in ran
 class Runners:
     """Two remote runners; the second dies in its first call."""
 
-    local_env_runner = SimpleNamespace(config=SimpleNamespace(run_folder=None))
+    local_env_runner = None
+    _remote_config = SimpleNamespace(run_folder=None, in_evaluation=False)
 
     def __init__(self):
         self.alive = [1, 2]
@@ -71,7 +72,9 @@ def test_groups_are_missing_where_no_runner_is_left():
 def test_the_log_has_the_last_lines_of_a_lost_runner(tmp_path, caplog):
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs" / "env_runner_2.err").write_text("CUDA error: out of memory\n")
-    runners = Runners()
-    runners.local_env_runner = SimpleNamespace(config=SimpleNamespace(run_folder=tmp_path))
-    sample_groups(runners, GROUPS, SamplingParams(), 1.0)
-    assert "last lines of env runner 2:\nCUDA error: out of memory" in caplog.text
+    (tmp_path / "logs" / "evaluation_runner_2.err").write_text("Killed\n")
+    for in_evaluation, words in ((False, "CUDA error: out of memory"), (True, "Killed")):
+        runners = Runners()
+        runners._remote_config = SimpleNamespace(run_folder=tmp_path, in_evaluation=in_evaluation)
+        sample_groups(runners, GROUPS, SamplingParams(), 1.0)
+        assert f"last lines of env runner 2:\n{words}" in caplog.text

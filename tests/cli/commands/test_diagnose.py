@@ -66,7 +66,7 @@ def test_what_cannot_be_diagnosed_is_refused_with_the_mend(recorded_run, tmp_pat
         ([other, "--config=webshop"], "rubric library of the rollouts differs"),
         ([other, "--config=webshop"], "name the right --config"),
         ([recorded_run, "--config=quickstart"], "a run has its config"),
-        ([tmp_path / "nothing.parquet"], "No such file"),
+        ([tmp_path / "nothing.parquet"], "there is nothing at"),
         (["nothing"], "no run"),
     ):
         result = trca("diagnose", *options)

@@ -10,18 +10,59 @@ from typer.testing import CliRunner
 from tests.cli.sweep.conftest import SWEEP
 from trca.algorithms.settings.sweeps import SweepSettings
 from trca.cli import app
-from trca.cli.sweep.files import shipped_sweeps
+from trca.cli.sweep.files import shipped_sweeps, sweep_of
 from trca.cli.sweep.sweeping import cpus_of_ray
-from trca.tune_configs.files import ConfigError
+from trca.tune_configs.files import ConfigError, read
 
 
 def test_what_one_algorithm_alone_has_is_left_out_of_another_s_trials():
-    changed = {**SWEEP, "set": {**SWEEP["set"], "lambda_": 0.5}}
+    changed = {
+        **SWEEP,
+        "set": {**SWEEP["set"], "lambda_": 0.5, "critic_lr": 1e-3},
+        "grid": {"algorithm": ["TRCA", "GRPO", "TurnPPO"]},
+    }
     settings = SweepSettings.resolve(changed, "mine")
-    trca, grpo = (settings.trial(point, 0) for point in settings.every_point())
-    assert trca.flat()["lambda_"] == 0.5
-    assert grpo.algorithm == "GRPO"
-    assert "lambda_" not in grpo.flat()
+    trca, grpo, ppo = (settings.trial(point, 0).flat() for point in settings.every_point())
+    assert trca["lambda_"] == 0.5
+    assert grpo["algorithm"] == "GRPO"
+    assert ppo["critic_lr"] == 1e-3
+    assert not {"lambda_", "critic_lr"} & grpo.keys()
+    assert "critic_lr" not in trca
+    assert "lambda_" not in ppo
+
+
+def test_what_no_algorithm_of_the_sweep_has_is_refused():
+    changed = {**SWEEP, "set": {**SWEEP["set"], "critic_lr": 1e-3}}
+    with pytest.raises(ConfigError, match="critic_lr"):
+        SweepSettings.resolve(changed, "mine")
+
+
+def test_another_base_comes_without_the_changes_and_panels_of_the_first(sweep, tmp_path):
+    sweep(panels=[{"env_config.games": "small-31"}])
+    other = tmp_path / "other.yaml"
+    other.write_text(yaml.safe_dump(read("webshop") | {"lr": 1e-4}))
+    for base, lr in (("webshop", 4e-4), (str(other), 1e-4)):
+        settings = sweep_of(str(tmp_path / "mine.yaml"), ["iterations=3"], base=base)
+        trials = [settings.trial(point, 0).flat() for point in settings.every_point()]
+        assert [each["algorithm"] for each in trials] == ["TRCA", "GRPO"]
+        for each in trials:
+            assert each["env"] == "trca/WebShop-v0"
+            assert (each["iterations"], each["lr"], each["model"]) == (3, lr, "tiny")
+        assert settings.panels == [{}]
+
+
+@pytest.mark.parametrize(
+    ("base", "words"),
+    [
+        ("websop", "no config 'websop': give the path of a YAML file, or a name"),
+        ("websop", "'webshop'"),
+        ("sweeps/lambda", "--base sweeps/lambda is a sweep: give the config of a run"),
+    ],
+)
+def test_a_base_that_is_not_the_config_of_a_run_is_refused(base, words):
+    result = CliRunner().invoke(app, ["sweep", "sweeps/lambda", "--base", base, "--dry-run"])
+    assert result.exit_code == 2, result.output
+    assert words in " ".join(result.output.split())
 
 
 def test_what_is_set_holds_for_an_algorithm_with_a_default_of_its_own_too():

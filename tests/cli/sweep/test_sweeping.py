@@ -164,7 +164,9 @@ def test_a_resumed_sweep_takes_no_options_and_a_run_is_no_sweep(tmp_path):
 
     assert "is not a sweep: resume a run by trca train --resume run" in refused()
     assert "--set with --resume: a sweep keeps its settings" in refused("--set=lr=1")
-    assert "--name, --dry-run with --resume" in refused("--name=other", "--dry-run")
+    assert "--base, --name, --dry-run with --resume" in refused(
+        "--base=webshop", "--name=other", "--dry-run"
+    )
     assert "other.yaml with --resume" in refused("other.yaml")
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import gymnasium
 
 from trca.algorithms.imitation.teachers import DemonstratorTeacher, RecordedTeacher
-from trca.algorithms.rollouts.batch import Teacher
 from trca.algorithms.rollouts.env_runner import TextEnvRunner
+from trca.algorithms.rollouts.recording import Teacher
 from trca.algorithms.rules.imitation import ImitationParameters
 from trca.algorithms.settings.policy_config import PolicyConfig
 from trca.common.files import FileVersion, find, versions

@@ -32,7 +32,7 @@ class DemonstratorTeacher:
         return demonstration.action
 
     def response(self, request: GroupRequest, view: View, subgoal: str) -> str:
-        """See `trca.algorithms.rollouts.batch.Teacher`; reads ``info["demonstration"]``."""
+        """See `trca.algorithms.rollouts.recording.Teacher`; reads ``info["demonstration"]``."""
         demonstration: Demonstration = view.info[DEMONSTRATION]
         response, _ = demonstration.respond(self.response_format, subgoal)
         return response
@@ -83,7 +83,7 @@ class RecordedTeacher:
         return self._steps[number][0]
 
     def response(self, request: GroupRequest, view: View, subgoal: str) -> str:
-        """See `trca.algorithms.rollouts.batch.Teacher`.
+        """See `trca.algorithms.rollouts.recording.Teacher`.
 
         Raises:
             ValueError: If the environment shows another observation than the recording.

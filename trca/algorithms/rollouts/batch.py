@@ -1,4 +1,4 @@
-"""The types of rollout sampling: groups, seeds, teachers, time limits and batches of rollouts."""
+"""The types of rollout sampling: groups, seeds, time limits and batches of rollouts."""
 
 from __future__ import annotations
 
@@ -6,15 +6,12 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final
 
 from trca.algorithms.settings.types import OnMissingRollout
 from trca.records import Rollout
 from trca.records.failures import Failure, Incident
 from trca.records.store import from_table, to_table
-
-if TYPE_CHECKING:
-    from trca.algorithms.rollouts.recording import View
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,36 +58,6 @@ def derive_seed(*key: int | str) -> int:
     """
     digest = blake2b("\x1f".join(map(repr, key)).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little") >> 1
-
-
-class Teacher(Protocol):
-    """Gives responses that are played or learned in place of the policy's responses."""
-
-    @property
-    def acts(self) -> bool:
-        """Whether the response is played.
-
-        Otherwise the policy acts, and the response is the label of the step.
-        """
-        ...
-
-    def action(self, view: View) -> str | None:
-        """The action that the response of a step must contain; None if any response is right.
-
-        Args:
-            view: The agent's view before the step.
-        """
-        ...
-
-    def response(self, request: GroupRequest, view: View, subgoal: str) -> str:
-        """The response of a step.
-
-        Args:
-            request: The group of the episode.
-            view: The agent's view before the step.
-            subgoal: The agent's subgoal; empty without plans.
-        """
-        ...
 
 
 @dataclass(frozen=True)

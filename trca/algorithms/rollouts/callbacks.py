@@ -20,12 +20,10 @@ from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 from ray.rllib.utils import force_list
 
 from trca.algorithms.rollouts.batch import RolloutBatch
-from trca.algorithms.rollouts.recording import Turn, View
+from trca.algorithms.rollouts.recording import Episode, Turn, View
 
 if TYPE_CHECKING:
     from ray.rllib.env.env_runner import EnvRunner
-
-    from trca.algorithms.rollouts.play import Episode
 
 _OF_RUNNERS: Final = (
     "on_environment_created",

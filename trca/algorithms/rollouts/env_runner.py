@@ -35,10 +35,11 @@ from ray.rllib.utils.metrics import (
     WEIGHTS_SEQ_NO,
 )
 
-from trca.algorithms.rollouts.batch import GroupRequest, Limits, RolloutBatch, Teacher
+from trca.algorithms.rollouts.batch import GroupRequest, Limits, RolloutBatch
 from trca.algorithms.rollouts.callbacks import RunnerCallbacks
 from trca.algorithms.rollouts.env_pool import find_annotation, operators_of
 from trca.algorithms.rollouts.loop import RolloutLoop
+from trca.algorithms.rollouts.recording import Teacher
 from trca.algorithms.settings.policy_config import PolicyConfig
 from trca.algorithms.settings.prompting import engine_tokenizer, make_prompter
 from trca.common.process_log import link_errors, log_process
@@ -53,6 +54,12 @@ from trca.policies.engines.engine import Engine, SamplingParams
 from trca.policies.engines.several import SeveralEngines
 from trca.records import Rollout, by_agent, by_episode
 from trca.rubric.rewards import DEFAULT_LAMBDA
+
+
+def error_link(config: Any, number: int) -> Path:
+    """The link in a run folder to the standard error of a runner; see `link_errors`."""
+    kind = "evaluation" if config.in_evaluation else "env"
+    return Path(config.run_folder or "", "logs", f"{kind}_runner_{number}.err")
 
 
 class TextEnvRunner(EnvRunner, Checkpointable):
@@ -78,7 +85,7 @@ class TextEnvRunner(EnvRunner, Checkpointable):
         torch.set_num_threads(config.settings.torch_threads)
         if self.worker_index and config.run_folder:
             log_process(Path(config.run_folder, "logs", "output.log"))
-            link_errors(Path(config.run_folder, "logs", f"env_runner_{self.worker_index}.err"))
+            link_errors(error_link(config, self.worker_index))
         self._env_creator = kwargs["env_creator"]
         self._weights: dict[str, Any] | None = None
         self.weights_version = -1

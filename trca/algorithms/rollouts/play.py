@@ -17,23 +17,29 @@ import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from trca.algorithms.rollouts.batch import NO_LIMITS, GroupRequest, Limits, Teacher, derive_seed
+from trca.algorithms.rollouts.batch import NO_LIMITS, GroupRequest, Limits, derive_seed
 from trca.algorithms.rollouts.callbacks import RunnerCallbacks
 from trca.algorithms.rollouts.engine_guard import EngineGuard
-from trca.algorithms.rollouts.env_pool import EnvPool, PooledEnv, Transition
-from trca.algorithms.rollouts.recording import AgentRecorder, Recorder, TeamRecorder, Turn, View
+from trca.algorithms.rollouts.env_pool import EnvPool, Transition
+from trca.algorithms.rollouts.recording import (
+    AgentRecorder,
+    Episode,
+    Teacher,
+    TeamRecorder,
+    Turn,
+    View,
+)
 from trca.common.threads import StuckError
 from trca.envs.responses import ACTION_FORMAT, ResponseFormat
 from trca.envs.teams.env import TeamEnv
 from trca.policies.engines.engine import Completion, Engine, Request, SamplingParams
-from trca.policies.prompts import Conversation, Prompter
+from trca.policies.prompts import Prompter
 from trca.policies.prompts.control_tokens import response_ids
 from trca.policies.spans import Response, read_response
 from trca.records import DEFAULT_MODULE, Rollout
@@ -82,38 +88,6 @@ class Round:
             self._starting -= 1
             if not self._starting:
                 self.started.set()
-
-
-@dataclass(eq=False)
-class Episode:
-    """An episode under way.
-
-    Attributes:
-        request: The group.
-        index: Number of the rollout within the group.
-        env: The environment.
-        recorder: The records, from the reset on.
-        turns: Number of actions so far.
-        done: Whether the episode has ended and is complete.
-        subgoals: The subgoal of each agent with a plan.
-        conversations: The conversation of each agent.
-    """
-
-    request: GroupRequest
-    index: int
-    env: PooledEnv
-    recorder: Recorder = field(init=False)
-    turns: int = 0
-    done: bool = False
-    subgoals: dict[str, str] = field(default_factory=dict)
-    conversations: dict[str, Conversation] = field(
-        default_factory=lambda: defaultdict(Conversation)
-    )
-
-    @property
-    def place(self) -> tuple[int, int]:
-        """Group and index, by which episodes are ordered."""
-        return self.request.group, self.index
 
 
 class Player:

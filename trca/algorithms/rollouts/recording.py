@@ -11,16 +11,20 @@ A step of a role of a team lasts until the role's next turn.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trca.algorithms.rollouts.env_pool import Transition
+from trca.algorithms.rollouts.batch import GroupRequest
+from trca.algorithms.rollouts.env_pool import PooledEnv, Transition
 from trca.envs.teams.env import RoleTransition
 from trca.envs.text_env import DEFAULT_AGENT
 from trca.policies.engines.engine import Completion
+from trca.policies.prompts import Conversation
 from trca.policies.spans import Response
 from trca.records import Rollout, Step, changed_facts
 
@@ -62,6 +66,36 @@ class Turn(NamedTuple):
     completion: Completion
     response: Response
     demonstration: str = ""
+
+
+class Teacher(Protocol):
+    """Gives responses that are played or learned in place of the policy's responses."""
+
+    @property
+    def acts(self) -> bool:
+        """Whether the response is played.
+
+        Otherwise the policy acts, and the response is the label of the step.
+        """
+        ...
+
+    def action(self, view: View) -> str | None:
+        """The action that the response of a step must contain; None if any response is right.
+
+        Args:
+            view: The agent's view before the step.
+        """
+        ...
+
+    def response(self, request: GroupRequest, view: View, subgoal: str) -> str:
+        """The response of a step.
+
+        Args:
+            request: The group of the episode.
+            view: The agent's view before the step.
+            subgoal: The agent's subgoal; empty without plans.
+        """
+        ...
 
 
 class AgentRecorder:
@@ -143,6 +177,38 @@ class TeamRecorder:
 
 
 Recorder = AgentRecorder | TeamRecorder
+
+
+@dataclass(eq=False)
+class Episode:
+    """An episode under way.
+
+    Attributes:
+        request: The group.
+        index: Number of the rollout within the group.
+        env: The environment.
+        recorder: The records, from the reset on.
+        turns: Number of actions so far.
+        done: Whether the episode has ended and is complete.
+        subgoals: The subgoal of each agent with a plan.
+        conversations: The conversation of each agent.
+    """
+
+    request: GroupRequest
+    index: int
+    env: PooledEnv
+    recorder: Recorder = field(init=False)
+    turns: int = 0
+    done: bool = False
+    subgoals: dict[str, str] = field(default_factory=dict)
+    conversations: dict[str, Conversation] = field(
+        default_factory=lambda: defaultdict(Conversation)
+    )
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Group and index, by which episodes are ordered."""
+        return self.request.group, self.index
 
 
 def make_step(turn: Turn, reward: float, transition: Mapping[str, Any]) -> Step:

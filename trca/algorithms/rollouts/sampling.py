@@ -6,14 +6,13 @@ import logging
 import time
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any, Final
 
 import ray
 from ray.rllib.env.env_runner_group import EnvRunnerGroup
 
 from trca.algorithms.rollouts.batch import GroupRequest, RolloutBatch
-from trca.algorithms.rollouts.env_runner import TextEnvRunner
+from trca.algorithms.rollouts.env_runner import TextEnvRunner, error_link
 from trca.common.process_log import last_errors
 from trca.policies.engines.engine import SamplingParams
 from trca.records.failures import Failure, Incident
@@ -71,9 +70,7 @@ def sample_groups(
 
 def _last_words(runners: EnvRunnerGroup, lost: Sequence[int]) -> str:
     """The last lines that lost runners of this machine wrote: the cause of a lost process."""
-    local: Any = runners.local_env_runner
-    folder = local.config.run_folder
-    errors = {k: last_errors(Path(folder, "logs", f"env_runner_{k}.err")) for k in lost if folder}
+    errors = {k: last_errors(error_link(runners._remote_config, k)) for k in lost}
     return "".join(f"\nlast lines of env runner {k}:\n{text}" for k, text in errors.items() if text)
 
 

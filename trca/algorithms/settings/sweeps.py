@@ -34,7 +34,7 @@ from trca.algorithms.settings.parameters import TextParameters, parameters_class
 from trca.common.extras import missing_extra
 from trca.common.names import nearest
 from trca.tune_configs.files import ConfigError, assign, read
-from trca.tune_configs.run_parameters import Count
+from trca.tune_configs.run_parameters import Count, RunParameters
 
 METRICS: Final = ("success_rate", "score", "evaluation/success_rate", "evaluation/score")
 """Metrics for searches and schedulers; more is better."""
@@ -336,17 +336,23 @@ class SweepSettings(_Part):
         Raises:
             ConfigError: If a run refuses the settings.
         """
-        base = _base(self.base)
-        if "algorithm" in self.set:
-            base = switch(base, self.set["algorithm"])
-        base = assign(base, self.set)
+        base, changes = _base(self.base), self.set
+        if algorithm := point.get("algorithm", changes.get("algorithm")):
+            before = base.get("algorithm", RunParameters.model_fields["algorithm"].default)
+            base = switch(base, algorithm)
         if "algorithm" in point:
-            base = switch(base, point["algorithm"])
-            had = parameters_class(point["algorithm"]).model_fields
-            kept = {k: v for k, v in self.set.items() if k.split(".")[0] in had}
-            base = assign(base, kept)
+            others = [before, *self._algorithms()]
+            fields = {name for each in others for name in parameters_class(each).model_fields}
+            left_out = fields - parameters_class(algorithm).model_fields.keys()
+            changes = {k: v for k, v in changes.items() if k.split(".")[0] not in left_out}
         chosen = {**self.panels[0], **point, "seed": seed}
-        return TextParameters.resolve(assign(base, chosen), source, need_data)
+        return TextParameters.resolve(assign(assign(base, changes), chosen), source, need_data)
+
+    def _algorithms(self) -> list[Any]:
+        """The algorithms that the points name."""
+        points = [point["algorithm"] for point in self.points if "algorithm" in point]
+        drawn = self.sample.get("algorithm", {}).get("choice", [])
+        return [*points, *self.grid.get("algorithm", []), *drawn]
 
 
 def _base(base: str | Mapping[str, Any]) -> dict[str, Any]:

@@ -29,6 +29,13 @@ def sweep(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Any setting that is not swept."),
     ] = None,
+    base: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CONFIG",
+            help="Another config for all trials; leaves out the sweep's own set and panels.",
+        ),
+    ] = None,
     name: NameOption = None,
     storage_path: StorageOption = "outputs",
     resume: Annotated[
@@ -48,6 +55,7 @@ def sweep(
 
     - `trca sweep sweeps/lambda --dry-run`
     - `trca sweep sweeps/lambda --set iterations=25`
+    - `trca sweep sweeps/ablations --base webshop` sweeps the same points on another config
     - `trca sweep --resume outputs/lambda` resumes after a stop, a crash or a kill
     - `trca evaluate outputs/lambda/trials/001_lambda-0.2_seed-0` takes a trial like any run
 
@@ -76,11 +84,13 @@ def sweep(
     with refusing(ConfigError, OSError):
         asked = None
         if auto_resume and RunFolder.exists(name or run_name(config), storage_path):
-            asked = sweep_of(config, set_, need_data=False)
-            resume, config, set_, name = name or run_name(config), _CONFIG, None, None
+            asked = sweep_of(config, set_, need_data=False, base=base)
+            resume, config, name = name or run_name(config), _CONFIG, None
+            set_ = base = None
         if resume is not None:
             folder = RunFolder.open(resume, storage_path)
-            given = {config: config != _CONFIG, "--set": set_, "--name": name, "--dry-run": dry_run}
+            given = {config: config != _CONFIG, "--set": set_, "--base": base, "--name": name}
+            given["--dry-run"] = dry_run
             if others := ", ".join(option for option, value in given.items() if value):
                 raise ConfigError(f"{others} with --resume: a sweep keeps its settings")
             if not is_sweep(folder.read_config()):
@@ -92,7 +102,9 @@ def sweep(
             with folder.locked():
                 _run(folder)
             return
-        settings = sweep_of(config, set_, need_data=not dry_run)
+        settings = sweep_of(config, set_, need_data=not dry_run, base=base)
+        if base:
+            console.print(f"base {base}, without set and panels of {config}", markup=False)
         if not dry_run:
             RunFolder.check_name(storage_path, name or run_name(config), numbered=name is None)
         _check(settings, dry_run)

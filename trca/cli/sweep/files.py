@@ -28,7 +28,10 @@ def is_sweep(settings: Mapping[str, Any]) -> bool:
 
 
 def sweep_of(
-    name_or_path: str, changes: Iterable[str] | None, need_data: bool = True
+    name_or_path: str,
+    changes: Iterable[str] | None,
+    need_data: bool = True,
+    base: str | None = None,
 ) -> SweepSettings:
     """The sweep of a file, with changes.
 
@@ -36,10 +39,13 @@ def sweep_of(
         name_or_path: A name of `shipped_sweeps`, or the path of a YAML file.
         changes: Texts ``KEY=VALUE`` for the key ``set`` of the sweep.
         need_data: Whether missing official data is an error.
+        base: A config in place of the file's ``base``, by name or path. The file's ``set`` and
+            ``panels`` are for its own base: the sweep does not have them.
 
     Raises:
         ConfigError: If the file does not exist or is the config of a run; lists the sweeps of the
-            package. For wrong settings, names the key, its value and the allowed values.
+            package. If the base does not exist or is a sweep. For wrong settings, names the key,
+            its value and the allowed values.
     """
     sweeps = shipped_sweeps()
     width = max(map(len, sweeps))
@@ -54,6 +60,10 @@ def sweep_of(
             f"{name_or_path} is the config of a run: trca train {name_or_path} runs it. For a"
             f" sweep give a file with base and seeds, or {names}"
         )
+    if base is not None:
+        if is_sweep(other := read(base)):
+            raise ConfigError(f"--base {base} is a sweep: give the config of a run")
+        data = {k: v for k, v in data.items() if k not in ("set", "panels")} | {"base": other}
     if isinstance(before := data.get("set") or {}, dict):
         data["set"] = before | assignments(changes or [])
     return SweepSettings.resolve(data, run_name(name_or_path), need_data)
