@@ -6,7 +6,7 @@
 A panel is a generator seed with a separate warm start, and also the seed of the run. Several seeds
 on a single panel would hide the variance between panels. ``--tune`` runs the same number of trials
 for each algorithm, and selects the trial with the highest mean training success. With
-``--tuned-on quickstart`` another config runs with the settings selected on the quickstart.
+``--tuned-on embedded/alfworld`` another config runs with the settings selected there.
 
 Every run is a separate ``trca train`` process with one thread; ``--side-by-side`` runs work at the
 same time. A repeated command skips finished runs and resumes interrupted runs. The files
@@ -46,9 +46,9 @@ from trca.tune_configs.files import read
 
 ROOT: Final = Path(__file__).parents[1]
 RESULTS: Final = ROOT / "benchmarks" / "results"
-"""Settings and curves for the results pages, one folder per config."""
+"""Settings and curves for the results pages; the name of a folder is the end of the config's."""
 PANELS: Final = {
-    "quickstart": "env_config.games=small-{}",
+    "embedded/alfworld": "env_config.games=small-{}",
     "webshop": "env_config.catalogue=small-{}",
     "searchqa": "env_config.seed={}",
 }
@@ -553,7 +553,8 @@ def tune(arguments: argparse.Namespace, folder: Path, results: Path) -> None:
 def compare(arguments: argparse.Namespace, folder: Path, results: Path) -> None:
     """Runs each algorithm with its tuned settings on the panels; writes table and figure."""
     config, curves = arguments.config, Curves(results / "runs.jsonl")
-    places = [root / arguments.tuned_on / "tuned.json" for root in (results.parent, RESULTS)]
+    tuned_on = Path(arguments.tuned_on).name
+    places = [root / tuned_on / "tuned.json" for root in (results.parent, RESULTS)]
     stored = [json.loads(path.read_text()) for path in places if path.exists()]
     tuned: dict[str, Any] = dict(ChainMap(*stored))
     jobs = {}
@@ -588,7 +589,7 @@ def compare(arguments: argparse.Namespace, folder: Path, results: Path) -> None:
     write_text(folder / "comparison.md", text)
     draw_comparison(drawn(runs), folder / "comparison.png", title, about)
     if arguments.docs:
-        image = f"{arguments.section}-{config}.png"
+        image = f"{arguments.section}-{Path(config).name}.png"
         draw_comparison(drawn(runs), ROOT / "docs" / "images" / image, title, about)
         picture = f"\n![Success of {', '.join(drawn(runs))} over trajectories](images/{image})\n"
         into_docs(f"{config}: {arguments.section}", text + picture)
@@ -623,7 +624,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--panels", type=int, nargs="+", required=True, help="generator seeds")
-    parser.add_argument("--config", default="quickstart", choices=list(PANELS))
+    parser.add_argument("--config", default="embedded/alfworld", choices=list(PANELS))
     parser.add_argument("--tune", action="store_true", help="run every trial instead")
     parser.add_argument(
         "--algorithms",
@@ -655,8 +656,8 @@ def main() -> None:
         for row in arguments.algorithms:
             if (source := variant(row)[1]) != row:
                 parser.error(f"{row} takes the settings of {source}: --tune {source}")
-    folder = arguments.output.resolve() / arguments.config
-    results = RESULTS / arguments.config if arguments.docs else folder
+    folder = arguments.output.resolve() / Path(arguments.config).name
+    results = RESULTS / folder.name if arguments.docs else folder
     for each in (folder, results):
         each.mkdir(parents=True, exist_ok=True)
     (tune if arguments.tune else compare)(arguments, folder, results)

@@ -1,11 +1,11 @@
 """Compares the advantages of credit rules with the true progress of the steps.
 
-    python benchmarks/progress.py outputs/quickstart
+    python benchmarks/progress.py outputs/alfworld
 
 Credits the recorded training rollouts of an ALFWorld run again, by rows of `comparison.py` with the
-settings tuned on the quickstart. The progress of a step is the number of actions by which the step
-shortens the oracle's plan. The oracle reads the true state of the game. No rule and no training
-sees this plan, which is not always a shortest one.
+settings tuned on `embedded/alfworld`. The progress of a step is the number of actions by which the
+step shortens the oracle's plan. The oracle reads the true state of the game. No rule and no
+training sees this plan, which is not always a shortest one.
 
 The table has, for each third of the run, the correlation of advantage and progress over the steps
 of an iteration (Pearson), and the share of the absolute advantages that have the right sign:
@@ -137,7 +137,7 @@ def main() -> None:
     if run.env != ENV_ID or len(operators) > 1:
         raise SystemExit(f"{folder.path} plays {run.env}: give an ALFWorld run of one agent")
     games = game_source(run.env_config.get("games", "small"))
-    tuned = json.loads((RESULTS / "quickstart" / "tuned.json").read_text())
+    tuned = json.loads((RESULTS / "alfworld" / "tuned.json").read_text())
     rules = {row: rule_of(row, tuned) for row in arguments.rows}
     results: dict[str, list[tuple[float, float]]] = {row: [] for row in rules}
     for _, agents in judged(recorded(folder), operators):

@@ -45,7 +45,7 @@ from trca.runs.curve import column, moving_mean
 
 ROOT: Final = Path(__file__).parents[1]
 TEAMS: Final = {
-    "quickstart": "alfworld_planner",
+    "embedded/alfworld": "alfworld_planner",
     "webshop": "webshop_planner",
     "searchqa": "searchqa_searcher",
 }
@@ -157,7 +157,8 @@ def main() -> None:
         title = f"{config}: an agent, and {TEAMS[config]} with a policy for each role"
         text += f"{title}.\n\n{table(agent_rows, team_rows, mixed)}\n"
         text += origin([*agents, *teams], curves)
-        picture = (ROOT / "docs" / "images" if arguments.docs else folder) / f"team-{config}.png"
+        images = ROOT / "docs" / "images" if arguments.docs else folder
+        picture = images / f"team-{Path(config).name}.png"
         draw_comparison({"agent": agent_rows, "team": team_rows}, picture, title, about)
         text += (
             f"\n![Success of the agent and the team over trajectories](images/{picture.name})\n\n"

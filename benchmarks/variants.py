@@ -1,11 +1,11 @@
-"""The quickstart with different engines and learners: learning curves at equal trajectories.
+"""`embedded/alfworld` with different engines and learners: learning curves at equal trajectories.
 
     python benchmarks/variants.py                        # all of `VARIANTS`
     python benchmarks/variants.py --variants plain LoRA  # two variants
 
-Every run is a ``trca train quickstart`` from the same warm start with the same seed. A repeated
-command skips finished runs and resumes interrupted runs. Variants with vLLM need the Python
-environment of ``make test-vllm``.
+Every run is a ``trca train embedded/alfworld`` from the same warm start with the same seed. A
+repeated command skips finished runs and resumes interrupted runs. Variants with vLLM need the
+Python environment of ``make test-vllm``.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def train(name: str, iterations: int, seed: int, settings: dict[str, Any], folde
         arguments = ["--resume", str(run)]
     else:
         arguments = [
-            *("quickstart", "--iterations", str(iterations), "--seed", str(seed)),
+            *("embedded/alfworld", "--iterations", str(iterations), "--seed", str(seed)),
             *("--storage-path", str(folder), "--name", run.name),
             *(f"--set={key}={value}" for key, value in settings.items()),
         ]
@@ -113,7 +113,7 @@ def main() -> None:
     draw_comparison(
         {name: [rows] for name, rows in runs.items()},
         asked.image or folder / "variants.png",
-        f"quickstart: {asked.iterations} iterations by engine and learners",
+        f"embedded/alfworld: {asked.iterations} iterations by engine and learners",
         f"panel (generator seed) {asked.seed}",
     )
 

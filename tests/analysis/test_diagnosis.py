@@ -6,7 +6,7 @@ from math import isnan
 import numpy as np
 import pytest
 
-from trca.analysis.diagnosis import Diagnosis, alarms, diagnose
+from trca.analysis.diagnosis import Diagnosis, alarms, diagnose, held_out_gap
 from trca.records import Rollout, Step
 
 OPERATORS = ("seen", "refused", "done")
@@ -102,6 +102,39 @@ def test_falling_success_gives_a_warning_after_ten_iterations():
     assert alarm.startswith("success fell from 50% to 40%: check with trca inspect --prompts")
     assert alarms(GOOD, worse, WANTED, rows(3.0, 0.3, 0.9)[:9]) == []
     assert alarms(worse, GOOD, WANTED, rows(3.0, 0.3, 0.9)) == []
+
+
+def evaluated(training, held_out=0.5):
+    """Iterations with this success, and an evaluation of 64 episodes after the last of them."""
+    ends = {"evaluation/success_low": held_out - 0.12, "evaluation/success_high": held_out + 0.12}
+    last = {"evaluation/success_rate": held_out, **ends}
+    return [{"success_rate": rate} for rate in training[:-1]] + [
+        {"success_rate": training[-1], **last}
+    ]
+
+
+def test_training_success_far_above_held_out_success_is_named_with_a_remedy():
+    run = evaluated([0.1, 0.2, 0.8, 0.75, 0.85, 0.8, 0.8])
+    [alarm] = alarms(GOOD, GOOD, WANTED, run)
+    assert "success is 80% in training" in alarm
+    assert "50% on held-out tasks (38% to 62%)" in alarm
+    assert "larger tasks_per_iteration" in alarm
+    assert held_out_gap([*run, {"success_rate": 0.1}]) == [alarm]  # at the last evaluation
+
+
+@pytest.mark.parametrize(
+    "training",
+    [
+        [0.6, 0.55, 0.65, 0.6, 0.6],  # inside the interval of the evaluation
+        [0.9, 0.3, 1.0, 0.4, 0.9],  # 20 points above, but iterations differ more
+        [0.2, 0.2, 0.2, 0.2, 0.2],  # below
+        [0.9, 0.9, 0.9, 0.9],  # fewer than five iterations
+        [0.9, 0.9, None, 0.9, 0.9],  # an iteration without a rollout
+    ],
+)
+def test_close_or_uncertain_training_and_held_out_success_give_no_warning(training):
+    assert held_out_gap(evaluated(training)) == []
+    assert held_out_gap([{"success_rate": 0.9}] * 5) == []
 
 
 def test_an_operator_that_never_fired_is_named_unless_it_is_of_invalidity():

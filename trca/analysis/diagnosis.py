@@ -24,6 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trca.records import Rollout, StepBatch, refuse_teams
+from trca.runs.curve import WINDOW, column
+from trca.runs.success_tables import half_width
 
 _FALLEN: Final = 0.05
 """Largest fall of success that may be sampling noise."""
@@ -166,7 +168,35 @@ def alarms(
             f"fired on nearly every step and no longer distinguish steps: {', '.join(always)};"
             " narrow the condition"
         )
-    return warnings + _collapse(metrics)
+    return warnings + held_out_gap(metrics) + _collapse(metrics)
+
+
+def held_out_gap(metrics: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Returns a warning if success in training is far above held-out success; else nothing.
+
+    Compares the last evaluation with the mean of the `WINDOW` iterations up to the evaluation. Far
+    is more than the half-width of the difference's 95% interval, which is the root of the sum of
+    two squares: of the half-width of the mean, by the t interval over the iterations, and of the
+    distance from the held-out success to the upper end of its interval.
+
+    Args:
+        metrics: The run's metrics, one row per iteration.
+    """
+    ends = [n for n, row in enumerate(metrics) if row.get("evaluation/success_high") is not None]
+    training = column(metrics[: ends[-1] + 1], "success_rate")[-WINDOW:] if ends else []
+    if len(training) < WINDOW:
+        return []
+    names = ("success_rate", "success_low", "success_high")
+    held_out, low, high = (metrics[ends[-1]][f"evaluation/{name}"] for name in names)
+    mean, chance = np.mean(training), np.hypot(half_width(list(training)), high - held_out)
+    if not mean - held_out > chance:  # also for NaN, of an iteration without a rollout
+        return []
+    return [
+        f"success is {mean:.0%} in training (mean of {WINDOW} iterations) and {held_out:.0%} on"
+        f" held-out tasks ({low:.0%} to {high:.0%}), farther apart than chance explains: the policy"
+        " knows its training tasks better than new tasks; train on more different tasks, by a"
+        " larger tasks_per_iteration or a larger set of tasks (generated ALFWorld: --games medium)"
+    ]
 
 
 def _collapse(metrics: Sequence[Mapping[str, Any]]) -> list[str]:

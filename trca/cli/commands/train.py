@@ -233,6 +233,7 @@ def _run(settings: TextParameters, run: RunFolder) -> None:
 
 
 def _say_what_next(run: RunFolder, settings: TextParameters) -> None:
+    from trca.analysis.diagnosis import held_out_gap
     from trca.cli.run.next_steps import next_steps
     from trca.cli.show.warnings import training_warnings
     from trca.common.json_lines import read_lines
@@ -240,7 +241,8 @@ def _say_what_next(run: RunFolder, settings: TextParameters) -> None:
     from trca.runs.reports import read_table
 
     console.print()
-    for warning in training_warnings(run.metrics()).values():
+    metrics = run.metrics()
+    for warning in [*training_warnings(metrics).values(), *held_out_gap(metrics)]:
         console.print(f"warning: {warning}", markup=False, style="yellow")
     console.print(read_table(run.path / "evaluation"), soft_wrap=False)
     if failed := read_lines(run.failures):
