@@ -183,7 +183,7 @@ def held_out_gap(metrics: Sequence[Mapping[str, Any]]) -> list[str]:
         metrics: The run's metrics, one row per iteration.
     """
     ends = [n for n, row in enumerate(metrics) if row.get("evaluation/success_high") is not None]
-    training = column(metrics[: ends[-1] + 1], "success_rate")[-WINDOW:] if ends else []
+    training: list[float] = column(metrics[: ends[-1] + 1], "success_rate")[-WINDOW:] if ends else []
     if len(training) < WINDOW:
         return []
     names = ("success_rate", "success_low", "success_high")

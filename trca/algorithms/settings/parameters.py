@@ -50,7 +50,7 @@ from trca.tune_configs.run_parameters import RunParameters
 logger = logging.getLogger(__name__)
 P = TypeVar("P", bound="TextParameters")
 _RULES: Final = "trca.algorithms.rules"
-_DEFAULT: Final = "TRCA"
+DEFAULT_ALGORITHM: Final = "TRCA"
 """The algorithm of settings that name none."""
 
 
@@ -211,7 +211,7 @@ class TextParameters(
                 match of an unknown key.
         """
         try:
-            model = parameters_class(settings.get("algorithm", _DEFAULT))
+            model = parameters_class(settings.get("algorithm", DEFAULT_ALGORITHM))
         except ConfigError as error:
             raise ConfigError(f"{source}: {error}") from None
         given = {name: value for name, value in settings.items() if name != "algorithm"}
@@ -362,7 +362,7 @@ def switch(settings: Mapping[str, Any], algorithm: str | type[TextParameters]) -
     Raises:
         ConfigError: For an unknown algorithm; names the nearest.
     """
-    before = parameters_class(settings.get("algorithm", _DEFAULT))
+    before = parameters_class(settings.get("algorithm", DEFAULT_ALGORITHM))
     after = parameters_class(algorithm) if isinstance(algorithm, str) else algorithm
     left_out = before.model_fields.keys() - after.model_fields.keys()
     if after is not before:

@@ -30,11 +30,16 @@ from typing import Annotated, Any, Final
 import numpy as np
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from trca.algorithms.settings.parameters import TextParameters, parameters_class, switch
+from trca.algorithms.settings.parameters import (
+    DEFAULT_ALGORITHM,
+    TextParameters,
+    parameters_class,
+    switch,
+)
 from trca.common.extras import missing_extra
 from trca.common.names import nearest
 from trca.tune_configs.files import ConfigError, assign, read
-from trca.tune_configs.run_parameters import Count, RunParameters
+from trca.tune_configs.run_parameters import Count
 
 METRICS: Final = ("success_rate", "score", "evaluation/success_rate", "evaluation/score")
 """Metrics for searches and schedulers; more is better."""
@@ -338,7 +343,7 @@ class SweepSettings(_Part):
         """
         base, changes = _base(self.base), self.set
         if algorithm := point.get("algorithm", changes.get("algorithm")):
-            before = base.get("algorithm", RunParameters.model_fields["algorithm"].default)
+            before = base.get("algorithm", DEFAULT_ALGORITHM)
             base = switch(base, algorithm)
         if "algorithm" in point:
             others = [before, *self._algorithms()]
