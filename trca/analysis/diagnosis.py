@@ -183,12 +183,12 @@ def held_out_gap(metrics: Sequence[Mapping[str, Any]]) -> list[str]:
         metrics: The run's metrics, one row per iteration.
     """
     ends = [n for n, row in enumerate(metrics) if row.get("evaluation/success_high") is not None]
-    training: list[float] = column(metrics[: ends[-1] + 1], "success_rate")[-WINDOW:] if ends else []
-    if len(training) < WINDOW:
+    if not ends or ends[-1] + 1 < WINDOW:
         return []
+    training = column(metrics[: ends[-1] + 1], "success_rate")[-WINDOW:]
     names = ("success_rate", "success_low", "success_high")
     held_out, low, high = (metrics[ends[-1]][f"evaluation/{name}"] for name in names)
-    mean, chance = np.mean(training), np.hypot(half_width(list(training)), high - held_out)
+    mean, chance = np.mean(training), np.hypot(half_width(training.tolist()), high - held_out)
     if not mean - held_out > chance:  # also for NaN, of an iteration without a rollout
         return []
     return [
