@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Final
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 
 from trca.common.names import nearest
 from trca.common.registry import own_file, short_name
@@ -15,6 +15,11 @@ Count = Annotated[int, Field(ge=0)]
 Positive = Annotated[int, Field(ge=1)]
 TRACKERS: Final = ("tensorboard", "mlflow", "wandb", "trackio")
 """Experiment trackers of `trca.runs.tracking`."""
+
+
+def _none_for_zero(value: Any) -> Any:
+    """RLlib takes 0 for None, too."""
+    return None if value == 0 else value
 
 
 class RecordingParameters(BaseModel):
@@ -78,7 +83,7 @@ class RunParameters(RecordingParameters, ResourceParameters):
     num_learners: Count = Field(
         default=0, description="Processes that learn; 0: the driver learns."
     )
-    evaluation_interval: Positive | None = Field(
+    evaluation_interval: Annotated[Positive | None, BeforeValidator(_none_for_zero)] = Field(
         default=None, description="Iterations between evaluations; none: only at the end."
     )
 

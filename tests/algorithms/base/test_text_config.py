@@ -325,3 +325,9 @@ def test_rewards_are_set_by_the_algorithm_and_not_by_the_environment(setting):
     config = TRCAConfig().environment("trca/ALFWorld-v0", env_config=setting)
     with pytest.raises(ValueError, match=rf"env_config.{next(iter(setting))} has no effect"):
         config.validate()
+
+
+def test_no_evaluations_may_be_zero_as_in_rllib(make_config):
+    config = make_config().evaluation(evaluation_interval=0)
+    config.validate()
+    assert config.settings.evaluation_interval is None
