@@ -59,7 +59,7 @@ from trca.rubric.rewards import DEFAULT_LAMBDA
 def error_link(config: Any, number: int) -> Path:
     """The link in a run folder to the standard error of a runner; see `link_errors`."""
     kind = "evaluation" if config.in_evaluation else "env"
-    return Path(config.run_folder or "", "logs", f"{kind}_runner_{number}.err")
+    return Path(config.run_folder, "logs", f"{kind}_runner_{number}.err")
 
 
 class TextEnvRunner(EnvRunner, Checkpointable):

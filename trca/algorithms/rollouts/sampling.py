@@ -70,7 +70,8 @@ def sample_groups(
 
 def _last_words(runners: EnvRunnerGroup, lost: Sequence[int]) -> str:
     """The last lines that lost runners of this machine wrote: the cause of a lost process."""
-    errors = {k: last_errors(error_link(runners._remote_config, k)) for k in lost}
+    config: Any = runners._remote_config
+    errors = {k: last_errors(error_link(config, k)) for k in lost if config.run_folder}
     return "".join(f"\nlast lines of env runner {k}:\n{text}" for k, text in errors.items() if text)
 
 
