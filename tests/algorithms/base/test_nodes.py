@@ -23,7 +23,7 @@ def nodes(cluster):
     nodes.redis_address = nodes.head_node.redis_address
     yield nodes
     for node in list(nodes.worker_nodes):
-        nodes.remove_node(node, allow_graceful=False)
+        nodes.remove_node(node)  # a killed node gets actors of the next test for 14 seconds
 
 
 @ray.remote(num_cpus=0)
