@@ -6,8 +6,8 @@ import pytest
 
 from trca.envs.alfworld.beliefs import Beliefs
 from trca.envs.alfworld.binding import bind
-from trca.envs.alfworld.demonstrator import demonstrated_action, demonstrated_subgoal
 from trca.envs.alfworld.env import ALFWorldEnv
+from trca.envs.alfworld.players import demonstrated_action, demonstrated_subgoal
 from trca.envs.alfworld.reading import read_action
 
 ROOM = ("cabinet 1", "countertop 1", "fridge 1", "microwave 1", "sinkbasin 1")

@@ -8,9 +8,15 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from trca.envs.alfworld.data.download import DownloadError, Release, download, fetch_games
 from trca.envs.alfworld.data.generate import draw
-from trca.envs.alfworld.data.official import GAME_FILE
+from trca.envs.alfworld.data.official import (
+    GAME_FILE,
+    DownloadError,
+    Release,
+    download,
+    fetch_games,
+)
+from trca.envs.alfworld.data.sources import OfficialGames
 
 TASK = "pick_heat_then_place_in_recep-Egg-None-CounterTop-1"
 
@@ -144,14 +150,14 @@ def test_no_server_is_named_after_the_attempts(tmp_path):
 
 def test_fetched_games_can_be_played_and_are_fetched_once(server, tmp_path):
     for _ in range(2):
-        games = fetch_games(tmp_path / "data", release=server.release())
+        games = OfficialGames(fetch_games(tmp_path / "data", release=server.release()))
         assert games.task_ids("train") == tuple(f"train/{TASK}/trial_{n}" for n in range(3))
     assert len(server.ranges) == 1
     assert not (tmp_path / "data" / "games.zip").exists()
 
 
 def test_a_local_archive_is_accepted_in_place_of_the_release(server, tmp_path):
-    games = fetch_games(tmp_path / "data", archive=tmp_path / "made.zip")
+    games = OfficialGames(fetch_games(tmp_path / "data", archive=tmp_path / "made.zip"))
     assert len(games.task_ids("train")) == 3
     assert (tmp_path / "made.zip").exists()
     assert not server.ranges

@@ -5,9 +5,8 @@ import inspect
 
 import pytest
 
-from trca.envs.alfworld.adapter import ALFWorldAdapter
+from trca.envs.alfworld.adapter import ALFWorldAdapter, ALFWorldFacts
 from trca.envs.alfworld.binding import ALFWorldBinding
-from trca.envs.alfworld.facts import ALFWorldFacts
 from trca.envs.alfworld.reading import things
 
 FORBIDDEN = ("won", "win", "done", "score", "reward", "success", "terminal", "goal_met", "label")

@@ -4,11 +4,17 @@ import random
 
 import pytest
 
+from trca.envs.alfworld.beliefs import Beliefs
 from trca.envs.alfworld.binding import bind
-from trca.envs.alfworld.data.scene import Scene
+from trca.envs.alfworld.data.generate import Scene
 from trca.envs.alfworld.env import ALFWorldEnv
-from trca.envs.alfworld.oracle import OracleError, oracle_action, true_view, walkthrough
-from trca.envs.alfworld.planner import View, best_way
+from trca.envs.alfworld.players import (
+    OracleError,
+    best_way,
+    oracle_action,
+    true_view,
+    walkthrough,
+)
 from trca.envs.alfworld.resources import TASK_TYPES
 from trca.envs.alfworld.simulator import Game, Simulator
 
@@ -78,7 +84,7 @@ def test_it_sees_what_is_hidden():
     assert not view.here
     actions = []
     while not simulator.won:
-        actions.append(oracle_action(bind(simulator.game.task), simulator))
+        actions.append(oracle_action(simulator))
         simulator.step(actions[-1])
     assert actions == [
         "go to cabinet 1",
@@ -94,19 +100,13 @@ def test_a_game_without_a_way_is_named():
     simulator = Simulator(Game(scene.game()))
     simulator.reset()
     with pytest.raises(OracleError, match="mug"):
-        oracle_action(bind(simulator.game.task), simulator)
+        oracle_action(simulator)
 
 
 def view(**changes):
-    room = {
-        "receptacles": ["countertop 1", "countertop 2", "fridge 1", "cabinet 1"],
-        "here": set(),
-        "held": "",
-        "closed": {"fridge 1", "cabinet 1"},
-        "where": {},
-        "states": {},
-    }
-    return View(**{**room, **changes})
+    room = Beliefs(["countertop 1", "countertop 2", "fridge 1", "cabinet 1"])
+    vars(room).update({"closed": {"fridge 1", "cabinet 1"}} | changes)
+    return room
 
 
 def test_the_nearer_of_two_things_is_used():

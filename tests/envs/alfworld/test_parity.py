@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from trca.envs.alfworld.data import generate
+from trca.envs.alfworld.data.generate import Scene
 from trca.envs.alfworld.data.official import GAME_FILE
-from trca.envs.alfworld.data.scene import Scene
 
 ROOT = Path(__file__).parents[3]
 ARCHIVE = ROOT / ".." / "shared" / "data" / "alfworld" / "json_2.1.1.tar.xz"

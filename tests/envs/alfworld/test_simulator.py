@@ -8,7 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from trca.envs.alfworld.data import generate
-from trca.envs.alfworld.data.scene import Scene
+from trca.envs.alfworld.data.generate import Scene
+from trca.envs.alfworld.players import true_view
 from trca.envs.alfworld.simulator import Game, Simulator
 
 KITCHEN = Scene(
@@ -113,9 +114,9 @@ def test_a_knife_slices_what_lies_beside(simulator):
 )
 def test_what_is_not_admissible_changes_nothing(simulator, action):
     simulator.reset()
-    before = list(simulator.facts)
+    before = vars(true_view(simulator))
     assert simulator.step(action) == "Nothing happens."
-    assert list(simulator.facts) == before
+    assert vars(true_view(simulator)) == before
     assert not simulator.done
 
 
@@ -143,20 +144,20 @@ def test_reset_starts_over(simulator):
 
 def test_sessions_of_a_game_share_nothing_that_changes(kitchen):
     one, other = Simulator(kitchen), Simulator(kitchen)
-    before = list(other.facts)
+    before = vars(true_view(other))
     told(one, *WAY)
-    assert list(other.facts) == before
+    assert vars(true_view(other)) == before
     assert told(other, *WAY) == told(one, *WAY)
 
 
-def test_facts_tell_the_truth_in_the_names_of_commands(simulator):
-    told(simulator, *WAY[:2])
-    facts = set(simulator.facts)
-    assert ("holds", "agent", "apple 2") in facts
-    assert ("inreceptacle", "apple 1", "fridge 1") in facts
-    assert ("inreceptacle", "apple 2", "countertop 1") not in facts
-    assert ("openable", "fridge 1") in facts
-    assert not {fact for fact in facts if fact[0] == "opened"}
+def test_the_true_view_is_in_the_names_of_commands(simulator):
+    told(simulator, *WAY[:4])
+    view = true_view(simulator)
+    assert view.held == "apple 2"
+    assert view.here == {"microwave 1"}
+    assert view.where == {"apple 1": "fridge 1", "knife 1": "countertop 1", "bowl 1": "sinkbasin 1"}
+    assert view.closed == {"fridge 1", "microwave 1"}
+    assert view.states == {"apple 2": ("hot",)}
 
 
 @settings(

@@ -9,17 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from trca.envs.alfworld.data import sources
 from trca.envs.alfworld.data.generate import draw
-from trca.envs.alfworld.data.official import (
-    GAME_FILE,
-    GamesMissingError,
+from trca.envs.alfworld.data.official import GAME_FILE, GamesMissingError, unpack, unpacked
+from trca.envs.alfworld.data.sources import (
+    GeneratedGames,
     OfficialGames,
+    game_source,
     task_type_of,
-    unpack,
-    unpacked,
 )
-from trca.envs.alfworld.data.sources import GeneratedGames, game_source
-from trca.envs.alfworld.simulator import GameFileError
+from trca.envs.alfworld.game import GameFileError
 from trca.envs.canonical import canonical_panel
 from trca.envs.panel import Panel
 
@@ -95,13 +94,11 @@ class TestGenerated:
         )
 
     def test_games_out_of_use_are_let_go(self):
-        from trca.envs.alfworld.data import shelf
-
         source = game_source("small")
-        for task in source.task_ids("train")[: shelf._KEPT + 4]:
+        for task in source.task_ids("train")[: sources._KEPT + 4]:
             source.load(task)
         gc.collect()
-        assert len(shelf._USED) == shelf._KEPT
+        assert len(sources._USED) == sources._KEPT
 
     @pytest.mark.parametrize(
         ("call", "message"),

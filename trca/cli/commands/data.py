@@ -40,11 +40,12 @@ def alfworld(
     - `trca data alfworld --from json_2.1.1.tar.xz --to ~/alfworld`
     - `trca train embedded/alfworld_full --games official`
     """
-    from trca.envs.alfworld.data.download import DownloadError, fetch_games
-    from trca.envs.alfworld.simulator import GameFileError
+    from trca.envs.alfworld.data.official import DownloadError, fetch_games
+    from trca.envs.alfworld.data.sources import OfficialGames
+    from trca.envs.alfworld.game import GameFileError
 
     with refusing(DownloadError, GameFileError, OSError):
-        games = fetch_games(to, archive)
+        games = OfficialGames(fetch_games(to, archive))
     counts = ", ".join(f"{split} {len(games.task_ids(split))}" for split in games.splits)
     console.print(f"{games.name}: {counts}", markup=False)
     if to is not None:

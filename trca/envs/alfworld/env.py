@@ -16,11 +16,14 @@ from gymnasium.error import ResetNeeded
 from trca.common.names import unknown
 from trca.common.shared import SharedTuple
 from trca.envs.alfworld.adapter import ALFWorldAdapter
-from trca.envs.alfworld.binding import bind
 from trca.envs.alfworld.data.sources import game_source
-from trca.envs.alfworld.demonstrator import demonstrated_action, demonstrated_subgoal
-from trca.envs.alfworld.oracle import oracle_action, walkthrough
 from trca.envs.alfworld.pages import REJECTED
+from trca.envs.alfworld.players import (
+    demonstrated_action,
+    demonstrated_subgoal,
+    oracle_action,
+    walkthrough,
+)
 from trca.envs.alfworld.simulator import Simulator
 from trca.envs.text_env import Gold, Outcome, TextEnv
 
@@ -100,8 +103,7 @@ class ALFWorldEnv(TextEnv):
 
     def oracle_action(self) -> str:
         """The next action of a way to success, from the true state of the game."""
-        simulator = self._playing()
-        return oracle_action(bind(simulator.game.task), simulator)
+        return oracle_action(self._playing())
 
     def demonstrator_action(self) -> str:
         """A sensible next action, derived from the agent's observations."""

@@ -7,11 +7,11 @@ games. The package ``alfworld`` is not needed; it would require TextWorld, spaCy
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
-from functools import cache
 from importlib import resources
-from typing import Any, Final
+from typing import Final
+
+from pydantic import BaseModel
 
 from trca.common.names import unknown
 
@@ -45,65 +45,49 @@ def check_task_types(task_types: Iterable[str]) -> tuple[str, ...]:
     return tuple(name for name in TASK_TYPES if name in names)
 
 
-def _read(name: str) -> str:
-    return (resources.files(__package__) / "data" / "rules" / name).read_text("utf-8")
+class Goal(BaseModel, frozen=True):
+    """The goal of a task type.
+
+    Attributes:
+        pddl: Template of the goal section of a problem.
+        templates: Templates of an instruction, with placeholders ``{obj}``, ``{recep}`` and
+            ``{toggle}``.
+    """
+
+    pddl: str
+    templates: tuple[str, ...]
 
 
-@cache
-def domain() -> str:
-    """The PDDL domain ``alfred.pddl``."""
-    return _read("alfred.pddl")
+class Tables(BaseModel, frozen=True):
+    """The tables of ALFWorld.
+
+    Attributes:
+        objects: The object types.
+        receptacle_objects: Receptacle type -> object types that it may hold.
+        action_objects: ``Cleanable``, ``Heatable``, ``Coolable`` or ``Sliceable`` -> object types.
+        openable: Receptacle types with a door, a lid or a drawer.
+        movable_receptacles: Object types that are also receptacles, such as a bowl.
+        goals: Goals by ALFWorld's name of the task type.
+    """
+
+    objects: tuple[str, ...]
+    receptacle_objects: dict[str, frozenset[str]]
+    action_objects: dict[str, frozenset[str]]
+    openable: frozenset[str]
+    movable_receptacles: frozenset[str]
+    goals: dict[str, Goal]
 
 
-@cache
-def grammar() -> str:
-    """The text grammar ``alfred.twl2``, with ``UNKNOWN GOAL`` in place of the instruction."""
-    return _read("alfred.twl2")
+_RULES: Final = resources.files(__package__) / "data" / "rules"
+DOMAIN: Final = (_RULES / "alfred.pddl").read_text("utf-8")
+"""The PDDL domain."""
+GRAMMAR: Final = (_RULES / "alfred.twl2").read_text("utf-8")
+"""The text grammar, with ``UNKNOWN GOAL`` in place of the instruction."""
+TABLES: Final = Tables.model_validate_json((_RULES / "tables.json").read_text("utf-8"))
+TYPE_NAMES: Final = {name.lower(): name for name in (*TABLES.objects, *TABLES.receptacle_objects)}
+"""Type names in lower case, as in the text -> type names in the tables."""
 
 
-@cache
-def _tables() -> dict[str, Any]:
-    tables: dict[str, Any] = json.loads(_read("tables.json"))
-    return tables
-
-
-def goal_pddl(goal: str, *, target: str, destination: str, lamp: str) -> str:
-    """The goal section of a problem, with the closing parenthesis of the problem."""
-    text: str = _tables()["goals"][goal]["pddl"]
-    return text.replace("#", "-").format(obj=target, recep=destination, toggle=lamp)
-
-
-def instruction_templates(goal: str) -> tuple[str, ...]:
-    """The templates of an instruction, with placeholders ``{obj}``, ``{recep}``, ``{toggle}``."""
-    return tuple(_tables()["goals"][goal]["templates"])
-
-
-@cache
 def can_contain(receptacle: str) -> frozenset[str]:
     """The object types that a receptacle type may hold."""
-    return frozenset(_tables()["receptacle_objects"].get(receptacle, ()))
-
-
-@cache
-def allows(action: str) -> frozenset[str]:
-    """The object types that are ``Cleanable``, ``Heatable``, ``Coolable`` or ``Sliceable``."""
-    return frozenset(_tables()["action_objects"][action])
-
-
-@cache
-def openable() -> frozenset[str]:
-    """The receptacle types with a door, a lid or a drawer."""
-    return frozenset(_tables()["openable"])
-
-
-@cache
-def movable_receptacles() -> frozenset[str]:
-    """The object types that are also receptacles, such as a bowl."""
-    return frozenset(_tables()["movable_receptacles"])
-
-
-@cache
-def type_names() -> dict[str, str]:
-    """Type names in lower case, as in the text -> type names in the tables."""
-    tables = _tables()
-    return {name.lower(): name for name in (*tables["objects"], *tables["receptacle_objects"])}
+    return TABLES.receptacle_objects.get(receptacle, frozenset())
