@@ -9,13 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trca.envs.annotate import load_judge
-from trca.envs.webshop.adapter import WebShopAdapter
+from trca.envs.webshop.adapter import WebShopAdapter, WebShopFacts
 from trca.envs.webshop.binding import WebShopBinding
 from trca.envs.webshop.data.catalogue import Catalogue
 from trca.envs.webshop.data.products import Product
-from trca.envs.webshop.facts import WebShopFacts
-from trca.envs.webshop.goals import Goal
 from trca.envs.webshop.simulator import Simulator
+from trca.envs.webshop.tasks import Goal
 
 FORBIDDEN = ("won", "win", "done", "score", "reward", "success", "terminal", "goal", "label")
 FORBIDDEN += ("future", "hidden", "answer", "solution", "asin", "simulator", "upper", "category")

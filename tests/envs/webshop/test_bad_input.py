@@ -11,8 +11,8 @@ from trca.envs.webshop.data.catalogue import Catalogue
 from trca.envs.webshop.data.generate import generated
 from trca.envs.webshop.data.products import encode
 from trca.envs.webshop.env import WebShopEnv
-from trca.envs.webshop.goals import make_goals
 from trca.envs.webshop.simulator import Simulator
+from trca.envs.webshop.tasks import make_goals
 
 
 @pytest.fixture(scope="module")

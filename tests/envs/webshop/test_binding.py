@@ -61,7 +61,7 @@ def test_a_value_is_named_when_its_words_stand_side_by_side(task, group, values,
 
 @given(st.text(), st.lists(st.text(), max_size=4))
 def test_any_text_is_an_instruction(task, values):
-    assert set(wanted(bind(task), values)) <= set(values)
+    assert set(wanted(bind(task), tuple(values))) <= set(values)
 
 
 def named_options(binding, product):
@@ -93,7 +93,7 @@ def test_so_are_those_of_people_who_misspell():
     for goal in goals:
         groups = rows[goal["asin"]]["customization_options"] or {}
         values = {
-            name: [o["value"].strip().replace("/", " | ").lower() for o in group or ()]
+            name: tuple(o["value"].strip().replace("/", " | ").lower() for o in group or ())
             for name, group in groups.items()
         }
         named = {

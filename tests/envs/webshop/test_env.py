@@ -11,8 +11,8 @@ from trca.envs.text_env import UNPARSED
 from trca.envs.webshop.data.catalogue import Catalogue
 from trca.envs.webshop.data.products import HumanInstruction
 from trca.envs.webshop.env import WebShopEnv
-from trca.envs.webshop.goals import SPLIT_RULES
 from trca.envs.webshop.reading import SEARCH_OFFER
+from trca.envs.webshop.tasks import SPLIT_RULES
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trca.envs.webshop.data import jsonfile
-from trca.envs.webshop.data.catalogue import open_catalogue
 from trca.envs.webshop.data.jsonfile import DataFileError, members, values
 from trca.envs.webshop.data.official import CatalogueFiles, differs, read_products
+from trca.envs.webshop.data.sources import open_catalogue
 
 ROWS = [
     {

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trca.envs.webshop.fuzzy import COLOURS, colour_or_self, says_the_same
+from trca.envs.webshop.reward import COLOURS, colour_or_self, says_the_same
 
 
 def token_set_ratio(first, second):

@@ -9,7 +9,7 @@ from tests.envs.webshop.test_simulator import product
 from trca.envs.webshop.data.catalogue import Catalogue
 from trca.envs.webshop.data.generate import generated
 from trca.envs.webshop.data.products import HumanInstruction
-from trca.envs.webshop.goals import NO_BOUND, SPLIT_RULES, goals_hash, make_goals, split_of
+from trca.envs.webshop.tasks import NO_BOUND, SPLIT_RULES, goals_hash, make_goals, split_of
 
 PRODUCTS, INSTRUCTIONS = generated(1000)
 

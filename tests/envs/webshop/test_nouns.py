@@ -4,7 +4,7 @@ import importlib.util
 
 import pytest
 
-from trca.envs.webshop.data.nouns import noun_extractor
+from trca.envs.webshop.reward import noun_extractor
 
 
 def test_recorded_nouns_are_the_tokens_that_start_with_a_letter():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from trca.envs.webshop.env import WebShopEnv
-from trca.envs.webshop.oracle import OracleError, oracle_action
+from trca.envs.webshop.players import OracleError, oracle_action
 from trca.envs.webshop.simulator import Simulator
 
 

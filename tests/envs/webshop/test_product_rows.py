@@ -4,8 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from trca.envs.webshop.data.official import CatalogueFiles, read_human_instructions, read_products
-from trca.envs.webshop.data.product_rows import RowError, human_instructions, listed, product
+from trca.envs.webshop.data.official import (
+    CatalogueFiles,
+    RowError,
+    human_instructions_of,
+    listed_of,
+    product_of,
+    read_human_instructions,
+    read_products,
+)
 from trca.envs.webshop.data.products import decode, document, encode
 
 SHARED = Path(__file__).parents[4] / "shared" / "data" / "webshop"
@@ -27,8 +34,8 @@ ROW = {
 
 
 def test_a_row_is_normalised_as_the_original_does():
-    entry = listed({"attributes": ["dishwasher safe"], "instruction": "Find a mug"})
-    mug = product(ROW, {ROW["asin"]: entry})
+    entry = listed_of({"attributes": ["dishwasher safe"], "instruction": "Find a mug"})
+    mug = product_of(ROW, {ROW["asin"]: entry})
     assert mug.query == "coffee mugs"
     assert mug.options == {"color": ("red | white", "blue"), "pack": ()}
     assert (mug.price_label, mug.price_range) == ("$1019.99 to $1027.5", (1019.99, 1027.5))
@@ -48,23 +55,25 @@ def test_a_row_is_normalised_as_the_original_does():
     ],
 )
 def test_prices_are_read_in_all_their_forms(pricing, label, price_range):
-    mug = product({**ROW, "pricing": pricing}, {})
+    mug = product_of({**ROW, "pricing": pricing}, {})
     assert (mug.price_label, mug.price_range, mug.price) == (label, price_range, price_range[0])
 
 
 def test_what_is_missing_gets_the_defaults_of_the_original():
     row = {name: value for name, value in ROW.items() if name != "pricing"}
-    bare = product({**row, "small_description": "one line", "customization_options": ""}, {})
+    bare = product_of({**row, "small_description": "one line", "customization_options": ""}, {})
     assert bare.attributes == ("DUMMY_ATTR",)
     assert bare.bullets == ("one line",)
     assert bare.options == {}
     assert bare.price == 100.0
-    assert product(ROW, {ROW["asin"]: listed({"instruction": None})}).attributes == ("DUMMY_ATTR",)
+    assert product_of(ROW, {ROW["asin"]: listed_of({"instruction": None})}).attributes == (
+        "DUMMY_ATTR",
+    )
 
 
 @pytest.mark.parametrize("asin", ["nan", "B0000000012"])
 def test_rows_the_original_skips_are_skipped(asin):
-    assert product({**ROW, "asin": asin}, {}) is None
+    assert product_of({**ROW, "asin": asin}, {}) is None
 
 
 @pytest.mark.parametrize(
@@ -82,28 +91,28 @@ def test_rows_the_original_skips_are_skipped(asin):
 )
 def test_a_wrong_column_is_named_with_its_value(change, message):
     with pytest.raises(RowError, match=message):
-        product({**ROW, **change}, {})
+        product_of({**ROW, **change}, {})
 
 
 def test_a_missing_column_is_named():
     with pytest.raises(RowError, match="no column 'query'"):
-        product({name: value for name, value in ROW.items() if name != "query"}, {})
+        product_of({name: value for name, value in ROW.items() if name != "query"}, {})
     with pytest.raises(RowError, match="it is 3, expected an object"):
-        product(3, {})
+        product_of(3, {})
 
 
 def test_a_wrong_list_of_attributes_is_named():
     with pytest.raises(RowError, match="column 'attributes' is 'red', expected a list of texts"):
-        listed({"attributes": "red"})
+        listed_of({"attributes": "red"})
     with pytest.raises(RowError, match="it is None, expected an object"):
-        listed(None)
+        listed_of(None)
 
 
 def test_a_wrong_instruction_is_named():
     with pytest.raises(RowError, match="expected a list of instructions"):
-        human_instructions({})
+        human_instructions_of({})
     with pytest.raises(RowError, match="column 'instruction_options' is"):
-        human_instructions([{"instruction": "buy it", "instruction_options": "red"}])
+        human_instructions_of([{"instruction": "buy it", "instruction_options": "red"}])
 
 
 @pytest.mark.skipif(not SHARED.exists(), reason="needs the recordings in ../shared/data/webshop")

@@ -4,8 +4,7 @@ import pytest
 
 from tests.envs.webshop.test_simulator import goal, product
 from trca.envs.webshop.compat import quirks_of
-from trca.envs.webshop.data.nouns import noun_extractor
-from trca.envs.webshop.reward import score_purchase
+from trca.envs.webshop.reward import noun_extractor, score_purchase
 
 
 def score(bought=None, options=None, asked=None, compat="clean"):

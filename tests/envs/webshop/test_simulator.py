@@ -4,8 +4,8 @@ import pytest
 
 from trca.envs.webshop.data.catalogue import Catalogue
 from trca.envs.webshop.data.products import Product
-from trca.envs.webshop.goals import Goal
 from trca.envs.webshop.simulator import Simulator
+from trca.envs.webshop.tasks import Goal
 
 
 def product(number, **changes):

@@ -16,13 +16,12 @@ import numpy as np
 
 from trca.envs.text_env import Outcome, TextEnv
 from trca.envs.webshop.adapter import WebShopAdapter
-from trca.envs.webshop.data.catalogue import Catalogue, Compat, open_catalogue
-from trca.envs.webshop.demonstrator import demonstrated_action
-from trca.envs.webshop.goals import Goal
-from trca.envs.webshop.oracle import oracle_action
+from trca.envs.webshop.data.catalogue import Catalogue, Compat
+from trca.envs.webshop.data.sources import open_catalogue
+from trca.envs.webshop.players import demonstrated_action, oracle_action
 from trca.envs.webshop.reading import SEARCH_OFFER
 from trca.envs.webshop.simulator import Simulator
-from trca.envs.webshop.tasks import tasks_of
+from trca.envs.webshop.tasks import Goal, tasks_of
 
 ENV_ID: Final = "trca/WebShop-v0"
 REWARDS: Final = ("success", "score")
@@ -75,12 +74,12 @@ class WebShopEnv(TextEnv):
             goals: ``human`` or ``synthetic``.
             split: A split of the rule.
             split_rule: ``by-product`` (train, validation, test), ``original`` (train, eval, test)
-                or ``verl-agent`` (train, validation); see `goals.SPLIT_RULES`.
+                or ``verl-agent`` (train, validation); see `tasks.SPLIT_RULES`.
             observation_mode: ``text`` or ``text_rich``.
             compat: ``clean``, or ``original`` with all its quirks; see `compat.Quirks`.
             max_steps: The step limit.
             reward: ``success`` for 1 or 0, ``score`` for the score.
-            nouns: ``simple``, ``recorded``, ``spacy`` or ``spacy:<model>``; see `nouns`.
+            nouns: ``simple``, ``recorded``, ``spacy`` or ``spacy:<model>``; see `reward`.
             seed: Seed of prices and price bounds; the order of tasks and the splits do not depend
                 on it.
             render_mode: With ``ansi``, ``render`` returns the transcript of the episode as text.

@@ -174,15 +174,13 @@ def _parts(observation: str) -> list[str]:
 def _listings(parts: Sequence[str], clicks: frozenset[str]) -> tuple[Listing, ...]:
     keys = [part.lower() for part in parts]
     starts = [number for number, key in enumerate(keys) if key in clicks]
-    ends = [*starts[1:], len(parts)]
-    return tuple(
-        [_listing(keys[at], parts[at + 1 : end]) for at, end in zip(starts, ends, strict=False)]
-    )
-
-
-def _listing(asin: str, shown: Sequence[str]) -> Listing:
-    price = shown[-1] if shown and shown[-1].startswith("$") else ""
-    return Listing(asin, " ".join(shown[: len(shown) - bool(price)]), price)
+    listings = []
+    for at, end in zip(starts, [*starts[1:], len(parts)], strict=False):
+        shown = parts[at + 1 : end]
+        price = shown[-1] if shown and shown[-1].startswith("$") else ""
+        title = " ".join(shown[: len(shown) - bool(price)])
+        listings.append(Listing(keys[at], title, price))
+    return tuple(listings)
 
 
 def _item(parts: Sequence[str], clicks: frozenset[str]) -> View:

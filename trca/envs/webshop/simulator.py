@@ -18,11 +18,10 @@ from typing import Final
 from trca.envs.webshop import pages
 from trca.envs.webshop.compat import Quirks, quirks_of
 from trca.envs.webshop.data.catalogue import Catalogue, Compat
-from trca.envs.webshop.data.nouns import noun_extractor
 from trca.envs.webshop.data.products import Product
-from trca.envs.webshop.goals import Goal
 from trca.envs.webshop.pages import PAGE_SIZE, WRITERS, Node
-from trca.envs.webshop.reward import Score, score_purchase
+from trca.envs.webshop.reward import Score, noun_extractor, score_purchase
+from trca.envs.webshop.tasks import Goal
 
 HITS: Final = 50
 """Largest number of results of a search."""
@@ -50,6 +49,7 @@ class Simulator:
     difference.
 
     Attributes:
+        catalogue: The products.
         goal: The goal; for scores and oracles only.
         observation: The page as text.
         accepted: Whether the last action was carried out.
@@ -79,7 +79,7 @@ class Simulator:
             goals: The goals to choose from.
             observation_mode: ``text`` or ``text_rich``.
             compat: ``clean`` or ``original``.
-            nouns: The noun extractor of the score (see `nouns`).
+            nouns: The noun extractor of the score (see `reward`).
 
         Raises:
             ValueError: For an unknown name. The message lists the known names.
@@ -88,7 +88,7 @@ class Simulator:
             raise ValueError(
                 f"unknown observation mode {observation_mode!r}: choose {' or '.join(WRITERS)}"
             )
-        self._catalogue = catalogue
+        self.catalogue = catalogue
         self._goals = goals
         self._write = WRITERS[observation_mode]
         self._quirks: Quirks = quirks_of(compat)
@@ -138,11 +138,6 @@ class Simulator:
         """Clickable name of each option on the product's page -> (group, value)."""
         return {name: t for name, t in self._targets.items() if isinstance(t, tuple)}
 
-    @property
-    def catalogue(self) -> Catalogue:
-        """The products."""
-        return self._catalogue
-
     def worth(self, options: Mapping[str, str]) -> Score:
         """The score of buying the product with these options; for oracles only."""
         product = self._looked_at()
@@ -174,7 +169,7 @@ class Simulator:
         if query and permitted and (quirks.blank_searches or query.strip()):
             self.accepted = True
             self.query = query
-            self.hits = self._catalogue.search(query, HITS)
+            self.hits = self.catalogue.search(query, HITS)
             self._show_results(1)
 
     def _click(self, name: str) -> float:
@@ -201,7 +196,7 @@ class Simulator:
             self._show(SUB, nodes, {_BACK: None, _PREVIOUS: None})
         else:
             if isinstance(target, int):
-                self.product = self._catalogue[target]
+                self.product = self.catalogue[target]
                 self._visited.add(self.product.asin)
             elif target is not None:
                 self._options[target[0]] = target[1]
@@ -222,7 +217,7 @@ class Simulator:
         self.product = None
         self._options = {}
         shown = self.hits[(number - 1) * PAGE_SIZE : number * PAGE_SIZE]
-        products = [self._catalogue[position] for position in shown]
+        products = [self.catalogue[position] for position in shown]
         more = self._quirks.endless_pages or number * PAGE_SIZE < len(self.hits)
         buttons = [_BACK, *[_PREVIOUS] * (number > 1), *[_NEXT] * more]
         targets: dict[str, Target] = dict.fromkeys(buttons)
