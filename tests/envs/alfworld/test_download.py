@@ -82,18 +82,6 @@ def server(tmp_path):
     server.server_close()
 
 
-def test_a_whole_file_takes_its_name(server, tmp_path):
-    path = download(server.release(), tmp_path)
-    assert path == tmp_path / "games.zip"
-    assert path.read_bytes() == server.body
-
-
-def test_a_file_that_is_there_is_not_fetched_again(server, tmp_path):
-    download(server.release(), tmp_path)
-    download(server.release(), tmp_path)
-    assert len(server.ranges) == 1
-
-
 def test_a_broken_connection_is_resumed_where_it_broke(server, tmp_path):
     server.faults = ["break", "break"]
     path = download(server.release(), tmp_path, wait=0)
@@ -111,15 +99,18 @@ def test_a_later_call_continues_what_an_earlier_one_left(server, tmp_path):
     assert server.ranges[-1] == f"bytes={len(server.body) // 2}-"
 
 
-def test_passing_errors_of_the_server_are_tried_again(server, tmp_path):
-    server.faults = [503, 429]
-    assert download(server.release(), tmp_path, wait=0).exists()
-
-
-def test_a_server_without_ranges_is_read_from_the_start(server, tmp_path):
-    server.honours_ranges = False
-    server.faults = ["break"]
-    assert download(server.release(), tmp_path, wait=0).read_bytes() == server.body
+@pytest.mark.parametrize(
+    ("faults", "ranges"),
+    [([], True), ([503, 429], True), (["break"], False), (["break", "spoil"], True)],
+)
+def test_a_file_is_complete_whatever_the_server_does(server, tmp_path, faults, ranges):
+    server.faults, server.honours_ranges = list(faults), ranges
+    path = download(server.release(), tmp_path, wait=0)
+    assert (path, path.read_bytes()) == (tmp_path / "games.zip", server.body)
+    assert len(server.ranges) == len(faults) + 1
+    assert "spoil" not in faults or server.ranges[-1] == "bytes=0-"
+    download(server.release(), tmp_path)
+    assert len(server.ranges) == len(faults) + 1
 
 
 def test_a_refusal_is_final(server, tmp_path):
@@ -134,12 +125,6 @@ def test_a_wrong_checksum_is_refused_and_leaves_nothing(server, tmp_path):
     with pytest.raises(DownloadError, match="checksum"):
         download(wrong, tmp_path, wait=0)
     assert [p.name for p in tmp_path.iterdir()] == ["made.zip"]
-
-
-def test_a_spoiled_rest_is_thrown_away_and_fetched_anew(server, tmp_path):
-    server.faults = ["break", "spoil"]
-    assert download(server.release(), tmp_path, wait=0).read_bytes() == server.body
-    assert server.ranges[-1] == "bytes=0-"
 
 
 def test_no_server_is_named_after_the_attempts(tmp_path):

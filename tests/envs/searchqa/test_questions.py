@@ -244,7 +244,7 @@ def test_training_mixes_nq_and_hotpotqa_in_turns(folder):
 def test_a_dataset_without_test_questions_is_tested_on_its_validation_questions(folder):
     tasks = tasks_of(str(folder), "test")
     count = {}
-    for question in tasks.questions.values():
+    for question in tasks.items.values():
         count[question.dataset, question.split] = (
             count.get((question.dataset, question.split), 0) + 1
         )
@@ -267,7 +267,7 @@ def test_datasets_are_chosen_by_name_for_any_split(folder):
 def test_files_are_taken_as_they_are_whatever_the_dataset(folder):
     tasks = tasks_of([folder / "musique" / "train.jsonl", folder / "hotpotqa.jsonl"], "train")
     assert len(tasks.ids) == 6
-    assert {question.dataset for question in tasks.questions.values()} == {"musique", "hotpotqa"}
+    assert {question.dataset for question in tasks.items.values()} == {"musique", "hotpotqa"}
 
 
 def test_a_split_without_questions_lists_the_others(folder):

@@ -81,11 +81,6 @@ def test_a_store_is_built_once(tmp_path):
     assert len(reads) == 1
 
 
-def test_each_size_has_a_store_of_its_own(stores):
-    assert len(open_store(generated_source(COUNT + 1), stores)) == COUNT + 1
-    assert len(open_store(generated_source(COUNT), stores)) == COUNT
-
-
 @pytest.mark.parametrize(
     "file",
     ["products/records.npy", "products/ends.npy", "products/contents.json", "index/contents.json"],
@@ -153,15 +148,6 @@ def test_of_processes_that_ask_at_once_one_builds(tmp_path):
         process.join()
     assert [count for count, _ in counts] == [COUNT] * 3
     assert sum(reads for _, reads in counts) == 1
-
-
-def test_an_empty_store_is_built_over(tmp_path):
-    source, reads = counted()
-    open_store(source, tmp_path)
-    for path in place(source, tmp_path).iterdir():
-        shutil.rmtree(path)
-    assert len(open_store(source, tmp_path)) == COUNT
-    assert len(reads) == 2
 
 
 def test_an_open_store_keeps_no_products_in_memory(built):

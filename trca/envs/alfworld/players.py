@@ -15,7 +15,7 @@ from trca.envs.alfworld.beliefs import Beliefs
 from trca.envs.alfworld.binding import ALFWorldBinding, State, bind
 from trca.envs.alfworld.game import Game
 from trca.envs.alfworld.reading import kind
-from trca.envs.alfworld.resources import TABLES, TYPE_NAMES, can_contain
+from trca.envs.alfworld.resources import OPENABLE, TYPE_NAMES, can_contain
 from trca.envs.alfworld.simulator import Simulator
 
 _STATES: Final[dict[str, State]] = {
@@ -110,7 +110,7 @@ def _search(binding: ALFWorldBinding, beliefs: Beliefs) -> str:
     lamp_only = _seeks_lamp(binding, beliefs)
 
     def cost(receptacle: str) -> tuple[bool, bool]:
-        closable = TYPE_NAMES.get(kind(receptacle), "") in TABLES.openable
+        closable = TYPE_NAMES.get(kind(receptacle), "") in OPENABLE
         likely = not closable if lamp_only else may_hold(receptacle, f"{binding.target} 1")
         return not likely, closable and receptacle not in beliefs.here
 

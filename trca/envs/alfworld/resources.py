@@ -7,11 +7,11 @@ games. The package ``alfworld`` is not needed; it would require TextWorld, spaCy
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Mapping
+from functools import cache
 from importlib import resources
-from typing import Final
-
-from pydantic import BaseModel
+from typing import Any, Final
 
 from trca.common.names import unknown
 
@@ -45,49 +45,30 @@ def check_task_types(task_types: Iterable[str]) -> tuple[str, ...]:
     return tuple(name for name in TASK_TYPES if name in names)
 
 
-class Goal(BaseModel, frozen=True):
-    """The goal of a task type.
-
-    Attributes:
-        pddl: Template of the goal section of a problem.
-        templates: Templates of an instruction, with placeholders ``{obj}``, ``{recep}`` and
-            ``{toggle}``.
-    """
-
-    pddl: str
-    templates: tuple[str, ...]
-
-
-class Tables(BaseModel, frozen=True):
-    """The tables of ALFWorld.
-
-    Attributes:
-        objects: The object types.
-        receptacle_objects: Receptacle type -> object types that it may hold.
-        action_objects: ``Cleanable``, ``Heatable``, ``Coolable`` or ``Sliceable`` -> object types.
-        openable: Receptacle types with a door, a lid or a drawer.
-        movable_receptacles: Object types that are also receptacles, such as a bowl.
-        goals: Goals by ALFWorld's name of the task type.
-    """
-
-    objects: tuple[str, ...]
-    receptacle_objects: dict[str, frozenset[str]]
-    action_objects: dict[str, frozenset[str]]
-    openable: frozenset[str]
-    movable_receptacles: frozenset[str]
-    goals: dict[str, Goal]
-
-
 _RULES: Final = resources.files(__package__) / "data" / "rules"
+_TABLES: Final = json.loads((_RULES / "tables.json").read_text("utf-8"))
 DOMAIN: Final = (_RULES / "alfred.pddl").read_text("utf-8")
 """The PDDL domain."""
 GRAMMAR: Final = (_RULES / "alfred.twl2").read_text("utf-8")
 """The text grammar, with ``UNKNOWN GOAL`` in place of the instruction."""
-TABLES: Final = Tables.model_validate_json((_RULES / "tables.json").read_text("utf-8"))
-TYPE_NAMES: Final = {name.lower(): name for name in (*TABLES.objects, *TABLES.receptacle_objects)}
+GOAL_TEXTS: Final[Mapping[str, Any]] = {
+    name: _TABLES["goals"][goal] for name, goal in GOALS.items()
+}
+"""Task type -> ``pddl``, the template of the goal section of a problem, and ``templates`` of the
+instruction; with placeholders ``{obj}``, ``{recep}`` and ``{toggle}``."""
+ACTION_OBJECTS: Final = {name: frozenset(each) for name, each in _TABLES["action_objects"].items()}
+"""``Cleanable``, ``Heatable``, ``Coolable`` or ``Sliceable`` -> object types."""
+OPENABLE: Final = frozenset[str](_TABLES["openable"])
+"""The receptacle types with a door, a lid or a drawer."""
+MOVABLE_RECEPTACLES: Final = frozenset[str](_TABLES["movable_receptacles"])
+"""The object types that are also receptacles, such as a bowl."""
+TYPE_NAMES: Final[Mapping[str, str]] = {
+    name.lower(): name for name in (*_TABLES["objects"], *_TABLES["receptacle_objects"])
+}
 """Type names in lower case, as in the text -> type names in the tables."""
 
 
+@cache
 def can_contain(receptacle: str) -> frozenset[str]:
     """The object types that a receptacle type may hold."""
-    return TABLES.receptacle_objects.get(receptacle, frozenset())
+    return frozenset(_TABLES["receptacle_objects"].get(receptacle, ()))

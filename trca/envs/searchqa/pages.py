@@ -17,11 +17,6 @@ CUT: Final = "…"
 """The end of a text that is cut in the list of results."""
 
 
-def question_page(question: str) -> str:
-    """The first observation."""
-    return f"Question: {question}"
-
-
 def results_page(passages: Sequence[Passage], limit: int) -> str:
     """One numbered line per passage: ``[1] Title: first words…``.
 

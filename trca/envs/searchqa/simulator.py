@@ -16,13 +16,12 @@ from typing import Final
 
 from trca.envs.retrieval.passages import Passage
 from trca.envs.retrieval.retriever import RetrievalError, Retriever
-from trca.envs.searchqa import answer_scores
+from trca.envs.searchqa.answer_scores import exact_match
 from trca.envs.searchqa.data.questions import Question
 from trca.envs.searchqa.pages import (
     ANSWERED,
     REJECTED,
     passage_page,
-    question_page,
     results_page,
 )
 from trca.envs.searchqa.reading import read_action
@@ -72,7 +71,7 @@ class Simulator:
         self.question = question
         self._searching = retriever or self._retriever
         self._start()
-        return question_page(question.text)
+        return f"Question: {question.text}"
 
     def step(self, action: str) -> str:
         """Carries out an action and returns the observation; any string is legal.
@@ -96,24 +95,7 @@ class Simulator:
     @property
     def score(self) -> float:
         """Exact match of the answer; 0 before an answer."""
-        return answer_scores.exact_match(self.answer, self.question.answers) if self.done else 0.0
-
-    @property
-    def f1(self) -> float:
-        """F1 of the answer; 0 before an answer."""
-        return answer_scores.f1(self.answer, self.question.answers) if self.done else 0.0
-
-    @property
-    def word_set_f1(self) -> float:
-        """F1 of the answer's set of words; 0 before there is one."""
-        if not self.done:
-            return 0.0
-        return answer_scores.word_set_f1(self.answer, self.question.answers)
-
-    @property
-    def gold_recall(self) -> float | None:
-        """Share of the gold passages found; None without gold passages."""
-        return answer_scores.gold_recall(self.question, self.found.values())
+        return exact_match(self.answer, self.question.answers) if self.done else 0.0
 
     def search_of(self, action: str) -> str | None:
         """The query that an action sends to the retriever; None for an action without query."""

@@ -21,7 +21,7 @@ from trca.envs.webshop.data.sources import open_catalogue
 from trca.envs.webshop.players import demonstrated_action, oracle_action
 from trca.envs.webshop.reading import SEARCH_OFFER
 from trca.envs.webshop.simulator import Simulator
-from trca.envs.webshop.tasks import Goal, tasks_of
+from trca.envs.webshop.tasks import make_goals, tasks_of
 
 ENV_ID: Final = "trca/WebShop-v0"
 REWARDS: Final = ("success", "score")
@@ -37,8 +37,7 @@ class WebShopEnv(TextEnv):
 
     Attributes:
         catalogue: The products, shared by all environments of a process.
-        split: Name of the split that provides the tasks.
-        max_steps: The step limit.
+        goals: All goals of the catalogue, in all splits.
     """
 
     env_id = ENV_ID
@@ -95,7 +94,8 @@ class WebShopEnv(TextEnv):
             catalogue = open_catalogue(catalogue, seed=seed, compat=compat)
         self.catalogue = catalogue
         self._tasks = tasks_of(catalogue, goals, seed, compat, split_rule, split)
-        self._simulator = Simulator(catalogue, self._tasks.goals, observation_mode, compat, nouns)
+        self.goals = make_goals(catalogue, goals, seed, compat)
+        self._simulator = Simulator(catalogue, self.goals, observation_mode, compat, nouns)
         self._by_score = reward == "score"
 
     @property
@@ -104,20 +104,17 @@ class WebShopEnv(TextEnv):
         return self._tasks.ids
 
     @property
-    def goals(self) -> tuple[Goal, ...]:
-        """All goals of the catalogue, in all splits."""
-        return self._tasks.goals
-
-    @property
     def admissible_actions(self) -> list[str]:
         """The admissible actions on the page: a search first, then clicks in page order."""
-        simulator = self._playing()
+        self._check_started()
+        simulator = self._simulator
         clicks = [f"click[{name}]" for name in simulator.clickables if name != "search"]
         return [SEARCH_OFFER, *clicks] if simulator.has_search_bar else clicks
 
     def oracle_action(self) -> str:
         """The next action of a plan for a purchase with score 1, from the hidden goal."""
-        return oracle_action(self._playing())
+        self._check_started()
+        return oracle_action(self._simulator)
 
     def demonstrator_action(self) -> str:
         """A sensible next action, derived from the agent's observations."""
@@ -159,7 +156,3 @@ class WebShopEnv(TextEnv):
             won=won,
             score=score,
         )
-
-    def _playing(self) -> Simulator:
-        self._check_started()
-        return self._simulator

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Final
 
 from trca.envs.webshop import pages
@@ -61,6 +60,7 @@ class Simulator:
         query: The last query.
         hits: Positions of its results in the catalogue, best first.
         product: The product on the page; None on search and results pages.
+        options: Group -> chosen value.
         has_search_bar: Whether the page has a search bar.
     """
 
@@ -100,7 +100,7 @@ class Simulator:
         self.hits: list[int] = []
         self.product: Product | None = None
         self._visited: set[str] = set()
-        self._options: dict[str, str] = {}
+        self.options: dict[str, str] = {}
         self._targets: dict[str, Target] = {}
         self.reset(0)
 
@@ -129,20 +129,14 @@ class Simulator:
         return self.page == SEARCH
 
     @property
-    def options(self) -> Mapping[str, str]:
-        """Group -> chosen value."""
-        return MappingProxyType(self._options)
-
-    @property
     def choices(self) -> Mapping[str, tuple[str, str]]:
         """Clickable name of each option on the product's page -> (group, value)."""
         return {name: t for name, t in self._targets.items() if isinstance(t, tuple)}
 
     def worth(self, options: Mapping[str, str]) -> Score:
         """The score of buying the product with these options; for oracles only."""
-        product = self._looked_at()
         nouns = noun_extractor(self._nouns)
-        return score_purchase(product, options, self.goal, nouns, self._quirks)
+        return score_purchase(self._looked_at(), options, self.goal, nouns, self._quirks)
 
     def step(self, action: str) -> tuple[str, float, bool]:
         """Carries out an action if possible.
@@ -199,7 +193,7 @@ class Simulator:
                 self.product = self.catalogue[target]
                 self._visited.add(self.product.asin)
             elif target is not None:
-                self._options[target[0]] = target[1]
+                self.options[target[0]] = target[1]
             self._show_item()
         return 0.0
 
@@ -209,13 +203,13 @@ class Simulator:
         self.number = 1
         self.product = None
         self._visited = set()
-        self._options = {}
+        self.options = {}
         self._show(SEARCH, pages.search_page(self.goal.instruction), {"search": None})
 
     def _show_results(self, number: int) -> None:
         self.number = number
         self.product = None
-        self._options = {}
+        self.options = {}
         shown = self.hits[(number - 1) * PAGE_SIZE : number * PAGE_SIZE]
         products = [self.catalogue[position] for position in shown]
         more = self._quirks.endless_pages or number * PAGE_SIZE < len(self.hits)
@@ -239,16 +233,16 @@ class Simulator:
         url = self._url(ITEM) if self._quirks.marks_from_url else ""
 
         def chosen(group: str, value: str) -> bool:
-            return f'"{value}"' in url if url else self._options.get(group) == value
+            return f'"{value}"' in url if url else self.options.get(group) == value
 
         self._show(ITEM, pages.item_page(self.goal.instruction, product, chosen, names), targets)
 
     def _buy(self) -> float:
         product = self._looked_at()
-        score = self.score = self.worth(self._options)
+        score = self.score = self.worth(self.options)
         self.done = True
         shown = score.total if self._quirks.score_shown else None
-        self._show(DONE, pages.done_page(product, self._options, shown), {})
+        self._show(DONE, pages.done_page(product, self.options, shown), {})
         return score.total
 
     def _show(self, page: str, nodes: list[Node], targets: dict[str, Target]) -> None:
@@ -266,8 +260,8 @@ class Simulator:
             return f"search_results/{query}/{self.number}"
         asin = self._looked_at().asin
         if page == ITEM:
-            return f"item_page/{asin}/{query}/{self.number}/{json.dumps(self._options)}"
-        return f"item_sub_page/{asin}/{query}/{self.number}/{self.sub_page}/{self._options}"
+            return f"item_page/{asin}/{query}/{self.number}/{json.dumps(self.options)}"
+        return f"item_sub_page/{asin}/{query}/{self.number}/{self.sub_page}/{self.options}"
 
 
 def _group_names(product: Product) -> dict[tuple[str, str], str]:

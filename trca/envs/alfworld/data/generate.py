@@ -22,7 +22,15 @@ from typing import Any, Final
 from pydantic import BaseModel, TypeAdapter
 
 from trca.common.strict_yaml import packaged
-from trca.envs.alfworld.resources import DOMAIN, GOALS, GRAMMAR, TABLES, can_contain
+from trca.envs.alfworld.resources import (
+    ACTION_OBJECTS,
+    DOMAIN,
+    GOAL_TEXTS,
+    GRAMMAR,
+    MOVABLE_RECEPTACLES,
+    OPENABLE,
+    can_contain,
+)
 
 Range = tuple[int, int]
 """The smallest and the largest number."""
@@ -104,7 +112,7 @@ class Scene:
     @property
     def instruction(self) -> str:
         """The task in words, without the final full stop."""
-        template = TABLES.goals[GOALS[self.task_type]].templates[self.wording]
+        template: str = GOAL_TEXTS[self.task_type]["templates"][self.wording]
         destination = self.destination.lower()
         return template.format(obj=self.target.lower(), recep=destination, toggle=destination)
 
@@ -135,7 +143,7 @@ class Scene:
             *((r, "receptacle") for r in receptacles),
             *((place, "location") for place in ("loc_bar_0", *places)),
         ]
-        goal = TABLES.goals[GOALS[self.task_type]].pddl.replace("#", "-")
+        goal = GOAL_TEXTS[self.task_type]["pddl"].replace("#", "-")
         goal = goal.format(obj=self.target, recep=self.destination, toggle=LAMP)
         lines = [f"(define (problem {self.name})", "(:domain alfred)", "(:objects"]
         lines += [f"    {name} - {kind}" for name, kind in declared]
@@ -155,7 +163,7 @@ class Scene:
         for kind, name, place in zip(self.receptacles, receptacles, places, strict=True):
             yield f"receptacleType {name} {kind}Type"
             yield f"receptacleAtLocation {name} {place}"
-            if kind in TABLES.openable:
+            if kind in OPENABLE:
                 yield f"openable {name}"
         for (kind, at), name in zip(self.objects, objects, strict=True):
             yield f"objectType {name} {kind}Type"
@@ -166,11 +174,11 @@ class Scene:
                 continue
             yield f"pickupable {name}"
             for fact, action in _STATES:
-                if kind in TABLES.action_objects[action]:
+                if kind in ACTION_OBJECTS[action]:
                     yield f"{fact} {name}"
-            if kind in TABLES.action_objects["Sliceable"]:
+            if kind in ACTION_OBJECTS["Sliceable"]:
                 yield f"sliceable {name}"
-            if kind in TABLES.movable_receptacles:
+            if kind in MOVABLE_RECEPTACLES:
                 yield f"isReceptacleObject {name}"
 
 
@@ -215,7 +223,7 @@ def draw(size: str, split: str, task_type: str, number: int, seed: int = 0) -> S
         task_type=task_type,
         target=target,
         destination=destination,
-        wording=rng.randrange(len(TABLES.goals[GOALS[task_type]].templates)),
+        wording=rng.randrange(len(GOAL_TEXTS[task_type]["templates"])),
     )
 
 
@@ -248,7 +256,7 @@ def _goals(room: Room, layout: Layout, task_type: str) -> dict[str, list[str]]:
             kind
             for kind in room.kinds
             if kind in can_contain(destination)
-            and (not action or kind in TABLES.action_objects[action])
+            and (not action or kind in ACTION_OBJECTS[action])
             and any(layout[at] != destination for at in _homes(layout, kind))
         ]
         if targets:
@@ -263,7 +271,7 @@ def _homes(layout: Layout, kind: str) -> list[int]:
 
 def _spot(rng: random.Random, layout: Layout, homes: list[int]) -> int:
     """A random position. Open receptacles are twice as likely, as in the official rooms."""
-    weights = [1 if layout[at] in TABLES.openable else 2 for at in homes]
+    weights = [1 if layout[at] in OPENABLE else 2 for at in homes]
     return rng.choices(homes, weights)[0]
 
 

@@ -9,14 +9,11 @@ For example::
 from __future__ import annotations
 
 import re
-import threading
 from abc import ABC, abstractmethod
-from collections import OrderedDict
 from collections.abc import Hashable, Iterable
 from functools import lru_cache
 from pathlib import Path
-from typing import ClassVar, Final
-from weakref import WeakValueDictionary
+from typing import ClassVar
 
 from trca.common.files import versions
 from trca.common.names import unknown
@@ -26,12 +23,6 @@ from trca.envs.alfworld.data.generate import SIZES
 from trca.envs.alfworld.data.official import GAME_FILE, LAYOUT, game_folder, official_folder
 from trca.envs.alfworld.game import Game, GameFileError
 from trca.envs.alfworld.resources import GOALS, SPLITS, TASK_TYPES, check_task_types
-
-_LOCK: Final = threading.Lock()
-_USED: Final[WeakValueDictionary[Hashable, Game]] = WeakValueDictionary()
-_RECENT: Final[OrderedDict[Hashable, Game]] = OrderedDict()
-"""The most recently requested games, in addition to all games in use."""
-_KEPT: Final = 64
 
 
 class GameSource(Shared, ABC):
@@ -72,26 +63,26 @@ class GameSource(Shared, ABC):
             GameFileError: If the game's file is missing or broken.
             ValueError: If the source has no such task.
         """
-        key = self._key(task_id)
-        with _LOCK:
-            game = _USED.get(key)
-        if game is None:
-            game = named(self._read(task_id), GameSource.load, self, task_id)
-        with _LOCK:
-            game = _USED.setdefault(key, game)
-            _RECENT[key] = game
-            _RECENT.move_to_end(key)
-            if len(_RECENT) > _KEPT:
-                _RECENT.popitem(last=False)
-        return game
+        return _load(self, task_id, self._version(task_id))
 
-    def _key(self, task_id: str) -> Hashable:
-        """Equal keys mean equal games."""
-        return self.name, task_id
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, GameSource) and self.name == other.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def _version(self, task_id: str) -> Hashable:
+        """Changes with the game."""
+        return None
 
     def _check_split(self, split: str) -> None:
         if split not in self.splits:
             raise unknown(f"split of {self.name} games", split, self.splits)
+
+
+@lru_cache(256)
+def _load(source: GameSource, task_id: str, version: Hashable) -> Game:
+    return named(source._read(task_id), GameSource.load, source, task_id)
 
 
 class GeneratedGames(GameSource):
@@ -198,8 +189,8 @@ class OfficialGames(GameSource):
         self.task_type(task_id)
         return Game.from_file(self.folder / task_id / GAME_FILE)
 
-    def _key(self, task_id: str) -> Hashable:
-        return versions(self.folder / task_id / GAME_FILE) or super()._key(task_id)
+    def _version(self, task_id: str) -> Hashable:
+        return versions(self.folder / task_id / GAME_FILE)
 
 
 def task_type_of(folder: str) -> str | None:

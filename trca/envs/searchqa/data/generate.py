@@ -16,16 +16,20 @@ follow this relation. The passage of the subject does not answer a two-hop quest
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import chain, zip_longest
-from typing import Final
+from typing import Any, Final, Literal
 
+from pydantic import BaseModel, TypeAdapter
+
+from trca.common.strict_yaml import packaged
 from trca.envs.retrieval.passages import Passage
 from trca.envs.searchqa.answer_scores import normalized
 from trca.envs.searchqa.data.questions import SPLITS, Question
-from trca.envs.searchqa.data.wording import WORDS, Kind, Relation, Words
+
+Kind = Literal["person", "place", "work", "organisation"]
 
 SIZES: Final = {"small": 200, "medium": 2_000, "large": 20_000}
 """Name of a generated world -> its number of passages."""
@@ -47,6 +51,43 @@ _SPLIT_OF_TEN: Final = (0, 0, 1, 0, 2, 0, 0, 1, 0, 2)
 _ALIASED: Final = 0.4
 _COMMON: Final = 64
 """Number of made-up words in use, until the number of entities requires more words."""
+
+YEARS: Final = tuple(str(year) for year in range(1801, 1901))
+
+
+class Relation(BaseModel, frozen=True):
+    """A relation of an entity to another entity or to a value.
+
+    Attributes:
+        name: Name of the relation.
+        target: Kind of the related entity; empty for a plain value.
+        values: The possible plain values.
+        told: Template of the sentence in a passage, with ``{s}`` and ``{o}``.
+        asked: Templates of the question.
+        phrase: Template of the phrase for the related entity in a two-hop question; empty for a
+            plain value.
+    """
+
+    name: str
+    target: Kind | Literal[""] = ""
+    values: tuple[str, ...] = YEARS
+    told: str
+    asked: tuple[str, ...]
+    phrase: str = ""
+
+    @property
+    def question_kind(self) -> str:
+        """The type of a question for this relation, by the kind of its answer."""
+        if not self.target:
+            return "when" if self.values == YEARS else "what"
+        return {"person": "who", "place": "where", "organisation": "which"}.get(self.target, "what")
+
+
+WORDS: Final[Mapping[str, Any]] = packaged(__package__, "generate.yaml")
+"""The vocabulary; the file explains its keys."""
+_RELATIONS: Final = TypeAdapter(dict[Kind, tuple[Relation, ...]]).validate_python(
+    WORDS["relations"]
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +135,7 @@ class Entity:
         """The passage about this entity."""
         statements = [(fact.relation.told, fact.value) for fact in self.facts]
         if self.alias:
-            statements.insert(1, (WORDS.aliases[self.kind], self.alias))
+            statements.insert(1, (WORDS["aliases"][self.kind], self.alias))
         sentences = (
             template.format(s=self.pronoun if number else self.name, o=value)
             for number, (template, value) in enumerate(statements)
@@ -113,6 +154,11 @@ class World:
 
     passages: tuple[Passage, ...]
     questions: tuple[Question, ...]
+
+    @cached_property
+    def by_id(self) -> dict[str, Passage]:
+        """The passages by id."""
+        return {passage.id: passage for passage in self.passages}
 
 
 @lru_cache(maxsize=4)
@@ -137,12 +183,6 @@ def generated(count: int, seed: int = 0) -> World:
     )
 
 
-@lru_cache(maxsize=4)
-def generated_passages(count: int, seed: int = 0) -> dict[str, Passage]:
-    """The passages of `generated` by id."""
-    return {passage.id: passage for passage in generated(count, seed).passages}
-
-
 def draw(number: int, seed: int = 0) -> tuple[Entity, ...]:
     """The entities of a circle."""
     rng = random.Random(f"searchqa/{seed}/{number}")
@@ -155,7 +195,7 @@ def draw(number: int, seed: int = 0) -> tuple[Entity, ...]:
     entities = []
     for place, kind in enumerate(kinds):
         facts = []
-        for relation in WORDS.relations[kind]:
+        for relation in _RELATIONS[kind]:
             if relation.target:
                 candidates = [
                     p for p in range(CIRCLE) if kinds[p] == relation.target and p != place
@@ -169,8 +209,8 @@ def draw(number: int, seed: int = 0) -> tuple[Entity, ...]:
         rng.shuffle(rest)
         pronoun = "It"
         if kind == "person":
-            pronoun = ("She", "He")[WORDS.first_names.index(names[place].split()[0]) % 2]
-        has_alias = kind in WORDS.aliases and rng.random() < _ALIASED
+            pronoun = ("She", "He")[WORDS["first_names"].index(names[place].split()[0]) % 2]
+        has_alias = kind in WORDS["aliases"] and rng.random() < _ALIASED
         entities.append(
             Entity(
                 id=f"{number * CIRCLE + place}",
@@ -242,11 +282,11 @@ def _answers(circle: tuple[Entity, ...], fact: Fact) -> tuple[str, ...]:
     return (fact.value,) if fact.target is None else circle[fact.target].answers
 
 
-_NAMES: Final[dict[Kind, tuple[str, Words, int]]] = {
-    "person": ("{0} {1}", WORDS.first_names, 7919),
-    "place": ("{1} {0}", WORDS.places, 6007),
-    "organisation": ("{1} {0}", WORDS.organisations, 4637),
-    "work": ("The {0} {1}", WORDS.adjectives, 5479),
+_NAMES: Final[dict[Kind, tuple[str, list[str], int]]] = {
+    "person": ("{0} {1}", WORDS["first_names"], 7919),
+    "place": ("{1} {0}", WORDS["places"], 6007),
+    "organisation": ("{1} {0}", WORDS["organisations"], 4637),
+    "work": ("The {0} {1}", WORDS["adjectives"], 5479),
 }
 """Kind of an entity -> template of a name, the words for ``{0}``, and the stride of `_pair`."""
 
@@ -254,8 +294,8 @@ _NAMES: Final[dict[Kind, tuple[str, Words, int]]] = {
 def _name(kind: Kind, number: int, seed: int) -> str:
     template, words, stride = _NAMES[kind]
     if kind == "work":
-        first, second = _pair(number, seed, stride, len(words), 24, len(WORDS.nouns))
-        return template.format(words[first], WORDS.nouns[second])
+        first, second = _pair(number, seed, stride, len(words), 24, len(WORDS["nouns"]))
+        return template.format(words[first], WORDS["nouns"][second])
     first, second = _pair(number, seed, stride, len(words))
     return template.format(words[first], _word(second))
 
@@ -266,7 +306,7 @@ def _pair(
     stride: int,
     narrow: int,
     common: int = _COMMON,
-    wide: int = len(WORDS.onsets) * len(WORDS.codas),
+    wide: int = len(WORDS["onsets"]) * len(WORDS["codas"]),
 ) -> tuple[int, int]:
     """Two numbers below ``narrow`` and ``wide``, with a different pair for each number.
 
@@ -286,5 +326,5 @@ def _pair(
 
 def _word(number: int) -> str:
     """One of 1,024 made-up words, such as ``Kerosk``."""
-    onset, row = number % len(WORDS.onsets), number // len(WORDS.onsets)
-    return WORDS.onsets[onset] + WORDS.codas[(row + 5 * onset) % len(WORDS.codas)]
+    onset, row = number % len(WORDS["onsets"]), number // len(WORDS["onsets"])
+    return WORDS["onsets"][onset] + WORDS["codas"][(row + 5 * onset) % len(WORDS["codas"])]
