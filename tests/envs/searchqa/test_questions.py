@@ -218,7 +218,7 @@ def test_in_domain_and_out_of_domain_are_as_in_the_papers_table():
 
 @pytest.mark.parametrize("names", ["natural questions", ["nq", "hotpot"], [7]])
 def test_unknown_datasets_list_the_known_ones(names):
-    with pytest.raises(ValueError, match="choose from nq, triviaqa, popqa, hotpotqa, 2wiki"):
+    with pytest.raises(ValueError, match="Known: nq, triviaqa, popqa, hotpotqa, 2wiki"):
         known_datasets(names)
 
 
@@ -258,7 +258,7 @@ def test_datasets_are_chosen_by_name_for_any_split(folder):
         QuestionFileError, match=r"no questions of bamboogle: expected a file such as bamboogle\.js"
     ):
         tasks_of({"folder": folder, "datasets": ["bamboogle"]}, "test")
-    with pytest.raises(ValueError, match="unknown dataset 'trivia': choose from nq, triviaqa"):
+    with pytest.raises(ValueError, match="unknown dataset 'trivia': did you mean 'triviaqa'"):
         tasks_of({"folder": folder, "datasets": ["trivia"]}, "test")
     with pytest.raises(ValueError, match="questions have folder: expected folder and datasets"):
         tasks_of({"folder": folder}, "test")

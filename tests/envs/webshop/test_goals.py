@@ -131,13 +131,13 @@ def test_the_hash_covers_every_part_of_a_goal(catalogue):
 
 def test_unknown_names_and_empty_splits_are_refused(catalogue):
     goals = make_goals(catalogue)
-    with pytest.raises(ValueError, match="choose human or synthetic"):
+    with pytest.raises(ValueError, match="Known: human, synthetic"):
         make_goals(catalogue, "robot")
-    with pytest.raises(ValueError, match="choose clean or original"):
+    with pytest.raises(ValueError, match="Known: clean, original"):
         make_goals(catalogue, compat="old")
-    with pytest.raises(ValueError, match="choose by-product, original, verl-agent"):
+    with pytest.raises(ValueError, match="Known: by-product, original, verl-agent"):
         split_of(goals, "random", "train")
-    with pytest.raises(ValueError, match="choose train, eval, test"):
+    with pytest.raises(ValueError, match="Known: train, eval, test"):
         split_of(goals, "original", "validation")
     with pytest.raises(ValueError, match="there are 10 goals; choose split_rule 'by-product'"):
         split_of(goals[:10], "original", "train")

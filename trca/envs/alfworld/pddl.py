@@ -32,13 +32,9 @@ class PddlError(ValueError):
 def parse_problem(
     text: str, signatures: Signatures, changing: Signatures
 ) -> tuple[dict[str, list[Fact]], tuple[Cases, ...]]:
-    """Parses a problem.
+    """Parses a problem with the predicates of its initial state and those that actions change.
 
-    Args:
-        text: The PDDL text.
-        signatures: The predicates of the initial state.
-        changing: The predicates that actions change. All further predicates of the goal are
-            evaluated on the initial state.
+    All further predicates of the goal are evaluated on the initial state.
 
     Returns:
         The facts of the initial state by predicate, and the blocks of the goal that must all hold.

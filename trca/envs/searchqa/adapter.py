@@ -134,20 +134,19 @@ class SearchQAAdapter(Adapter):
         query = next(reversed(beliefs.queries), "")
         named = sum([says(query, name) for name in binding.entities])
         led = any(lead in query for lead in beliefs.leads)
-        links = sum([passage.linked for passage in beliefs.known.values()])
         if not beliefs.queries:
             retrieval = "start"
         elif not beliefs.results:
             retrieval = "nothing"
         else:
-            supported = any(beliefs.known[key].supports for key in beliefs.results)
+            supported = not beliefs.supporting.isdisjoint(beliefs.results)
             retrieval = "support" if supported else "listed"
         return "|".join(
             (
                 beliefs.tool or "none",
                 retrieval,
                 f"query {named}/{len(binding.entities)}+{led:d}",
-                f"relation {len(beliefs.relations)}/{len(binding.relation)}+{links}",
+                f"relation {len(beliefs.relations)}/{len(binding.relation)}+{len(beliefs.linked)}",
                 "submitted" if beliefs.reply else "open",
             )
         )
@@ -166,7 +165,7 @@ class SearchQAAdapter(Adapter):
             return "Nothing searched."
         parts = [f"Searched {'; '.join(map(quoted, beliefs.queries.values()))}."]
         for key in beliefs.page:
-            number, title, text = beliefs.known[key].shown
+            number, title, text, *_ = beliefs.known[key]
             titled = title and not text.startswith(title)
             parts.append(f"[{number}] {title}: {text}" if titled else f"[{number}] {text}")
         return memory_line_of(parts if beliefs.page else [*parts, "Nothing found."])
@@ -176,15 +175,14 @@ class SearchQAAdapter(Adapter):
         query = spaced(action.argument) if action.verb == "search" else ""
         searched, leads = len(beliefs.queries), tuple(beliefs.leads)
         names, relations = set(beliefs.names), set(beliefs.relations)
-        texts = {key: passage.shown.text for key, passage in beliefs.known.items()}
-        read = set(beliefs.read)
-        supporting = {key for key, passage in beliefs.known.items() if passage.supports}
+        texts = {key: passage.text for key, passage in beliefs.known.items()}
+        read, supporting = set(beliefs.read), set(beliefs.supporting)
         match = beliefs.best_match()
         beliefs.update(action, read_passages(observation))
         page = [beliefs.known[key] for key in beliefs.page]
         fresh = [p for key, p in zip(beliefs.page, page, strict=True) if key not in texts]
-        longer = [k for k in beliefs.page if texts.get(k) != beliefs.known[k].shown.text]
-        support = [p for k, p in beliefs.known.items() if p.supports and k not in supporting]
+        longer = [k for k in beliefs.page if texts.get(k) != beliefs.known[k].text]
+        support = beliefs.supporting - supporting
         opened = action.verb == "open" and not read.issuperset(beliefs.page)
         return SearchQAFacts(
             verb=action.verb,
@@ -200,7 +198,7 @@ class SearchQAAdapter(Adapter):
             new_match=max([beliefs.match(passage) for passage in fresh], default=0),
             known_match=match,
             new_support=len(support),
-            new_links=sum([passage.linked for passage in support]),
+            new_links=len(beliefs.linked & support),
             opened=opened,
             relevant=opened and any(map(beliefs.relevant, page)),
             searched=searched,
@@ -209,16 +207,17 @@ class SearchQAAdapter(Adapter):
 
     def _answer(self, action: Action) -> SearchQAFacts:
         beliefs, binding = self.beliefs, self.binding
-        support = beliefs.support()
         beliefs.update(action, ())
         words = spaced(action.argument)
         return SearchQAFacts(
             verb="answer",
             accepted=True,
             searched=len(beliefs.queries),
-            support=len(support),
+            support=len(beliefs.supporting),
             formats=formats_of(action.argument, binding.choices),
-            shown=beliefs.stand_in(action.argument, beliefs.known.values()),
-            supported=beliefs.stand_in(action.argument, support),
+            shown=any(says(p.words, action.argument) for p in beliefs.known.values()),
+            supported=any(
+                says(beliefs.known[k].words, action.argument) for k in beliefs.supporting
+            ),
             echo=not binding.choices and words in map(spaced, binding.entities),
         )

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trca.envs.searchqa.beliefs import Beliefs, Known, sentences
+from trca.envs.searchqa.beliefs import Beliefs, sentences
 from trca.envs.searchqa.binding import formats_of
 from trca.envs.searchqa.english import names_in, stems_of
 from trca.envs.searchqa.pages import CUT
-from trca.envs.searchqa.reading import says, spaced
+from trca.envs.searchqa.reading import Shown, says, spaced
 from trca.envs.searchqa.simulator import Simulator
 
 
@@ -41,7 +41,7 @@ def oracle_action(simulator: Simulator, beliefs: Beliefs) -> str:
     shown = [passage.words for passage in beliefs.known.values()]
     if not any(says(words, answer) for words in shown for answer in question.answers):
         for number, key in enumerate(beliefs.results, 1):
-            passage = beliefs.known[key].shown
+            passage = beliefs.known[key]
             if passage.text.endswith(CUT) and simulator.results[number - 1].title == titles[-1]:
                 return f"open[{number}]"
     return f"answer[{question.answers[0]}]"
@@ -77,7 +77,7 @@ def _find(
     Returns:
         The action, or empty, and the value; the subject if there is nothing left to try.
     """
-    about = [p for p in beliefs.known.values() if spaced(p.shown.title) == spaced(subject)]
+    about = [p for p in beliefs.known.values() if spaced(p.title) == spaced(subject)]
     if not about and spaced(subject) not in beliefs.queries:
         return f"search[{subject}]", ""
     about = about or [p for p in beliefs.known.values() if says(p.words, subject)]
@@ -85,8 +85,8 @@ def _find(
         if value := _value_in(beliefs, passage, subject, frozenset(cues), form):
             return "", value
     for passage in about:
-        if passage.shown.key in beliefs.results and passage.shown.text.endswith(CUT):
-            return f"open[{beliefs.results.index(passage.shown.key) + 1}]", ""
+        if passage.key in beliefs.results and passage.text.endswith(CUT):
+            return f"open[{beliefs.results.index(passage.key) + 1}]", ""
     query = f"{subject} {' '.join(cues)}"
     if spaced(query) not in beliefs.queries:
         return f"search[{query}]", ""
@@ -95,10 +95,10 @@ def _find(
 
 
 def _value_in(
-    beliefs: Beliefs, passage: Known, subject: str, cues: frozenset[str], form: str
+    beliefs: Beliefs, passage: Shown, subject: str, cues: frozenset[str], form: str
 ) -> str:
     """The answer to the cues in a passage about a subject, in a format; empty without answer."""
-    candidate_sentences = sentences(passage.shown)
+    candidate_sentences = sentences(passage)
     if form == "date":
         candidate_sentences = sorted(
             candidate_sentences, key=lambda sentence: cues.isdisjoint(stems_of(sentence))
@@ -110,7 +110,7 @@ def _value_in(
     for sentence in candidate_sentences:
         if sentence.endswith(CUT):
             continue
-        excluded_names = (subject, passage.shown.title, *beliefs.binding.entities)
+        excluded_names = (subject, passage.title, *beliefs.binding.entities)
         names = [
             n for n in names_in(sentence) if not any(says(spaced(o), n) for o in excluded_names)
         ]

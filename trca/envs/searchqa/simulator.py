@@ -47,13 +47,7 @@ class Simulator:
     """
 
     def __init__(self, retriever: Retriever, top_k: int = 3, max_passage_chars: int = 500) -> None:
-        """Sets the retriever.
-
-        Args:
-            retriever: The retriever.
-            top_k: Number of passages that a search shows.
-            max_passage_chars: Characters of a passage's text in a list of results.
-        """
+        """Sets the retriever, the number of results, and the characters of their texts."""
         self._retriever = self._searching = retriever
         self._top_k = top_k
         self._limit = max_passage_chars
@@ -64,9 +58,7 @@ class Simulator:
     def reset(self, question: Question, retriever: Retriever | None = None) -> str:
         """Starts with a question and returns the first observation.
 
-        Args:
-            question: The question.
-            retriever: The retriever of this episode; None for the default retriever.
+        A retriever replaces the default retriever in this episode.
         """
         self.question = question
         self._searching = retriever or self._retriever
@@ -125,11 +117,9 @@ class Simulator:
 def search_together(pairs: Sequence[tuple[Simulator, str]]) -> None:
     """Performs the next searches of several simulators, with one search per retriever.
 
-    The following steps use the results. If a search fails, no result is kept; the step then
-    searches again and raises the error.
-
-    Args:
-        pairs: Simulators with their next actions. Actions other than searches are ignored.
+    The pairs are simulators with their next actions; other actions than searches are ignored. The
+    following steps use the results. If a search fails, no result is kept; the step then searches
+    again and raises the error.
     """
     batches: dict[tuple[int, int], list[tuple[Simulator, str]]] = {}
     for simulator, action in pairs:

@@ -81,7 +81,7 @@ class _Given(NamedTuple):
 
     paths: tuple[str, ...]
     datasets: tuple[str, ...] | None
-    count: int | None
+    size: int | None
     files: tuple[FileVersion, ...]
     seed: int
 

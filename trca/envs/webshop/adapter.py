@@ -15,7 +15,7 @@ from trca.common.remembered import remembered
 from trca.envs.adapter import Adapter
 from trca.envs.memory import memory_line_of, quoted
 from trca.envs.webshop.beliefs import Beliefs
-from trca.envs.webshop.binding import WebShopBinding, bind, singular, words_of
+from trca.envs.webshop.binding import WebShopBinding, bind, singular, stems, words_of
 from trca.envs.webshop.reading import (
     Action,
     Listing,
@@ -148,7 +148,7 @@ class WebShopAdapter(Adapter):
         repeats = self._repeats(beliefs.snapshot())
         product = beliefs.now
         words = len(self.binding.words)
-        query_words = beliefs.words_in(read.argument) if searching else 0
+        query_words = len(stems(read.argument) & beliefs.words) if searching else 0
         opened = len(beliefs.opened) > opened_before
         wanted_values = tuple(v for values in product.wanted.values() for v in values)
         self.facts = WebShopFacts(

@@ -49,9 +49,7 @@ class WebShopBinding:
 def bind(instruction: str) -> WebShopBinding:
     """Parses an instruction; any text is valid.
 
-    Args:
-        instruction: The instruction, such as ``i need enamel mugs that is stainless steel, 2 m
-            please, and price lower than 70.00 dollars``.
+    Example: ``i need enamel mugs in red, and price lower than 70.00 dollars``.
     """
     text, *priced = _PRICE.split(instruction.lower())
     phrasing = words_of(" ".join([text, *priced[1::2]]))

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
+from trca.common.names import unknown
 from trca.envs.text_env import Outcome, TextEnv
 from trca.envs.webshop.adapter import WebShopAdapter
 from trca.envs.webshop.data.catalogue import Catalogue, Compat
@@ -89,7 +90,7 @@ class WebShopEnv(TextEnv):
         """
         super().__init__(split, max_steps, render_mode)
         if reward not in REWARDS:
-            raise ValueError(f"unknown reward {reward!r}: choose {' or '.join(REWARDS)}")
+            raise unknown("reward", reward, REWARDS)
         if isinstance(catalogue, (str, Path)):
             catalogue = open_catalogue(catalogue, seed=seed, compat=compat)
         self.catalogue = catalogue

@@ -32,6 +32,7 @@ from difflib import SequenceMatcher
 from functools import cache, lru_cache
 from typing import Any, Final
 
+from trca.common.names import unknown
 from trca.common.strict_yaml import packaged
 from trca.envs.webshop.compat import Quirks
 from trca.envs.webshop.data.products import Product
@@ -95,18 +96,12 @@ class Score:
 def score_purchase(
     product: Product, options: Mapping[str, str], goal: Goal, nouns: Nouns, quirks: Quirks
 ) -> Score:
-    """Scores a purchase.
-
-    Args:
-        product: The bought product.
-        options: Group -> chosen value.
-        goal: The goal.
-        nouns: The noun extractor.
-        quirks: Whether goal options with a group name are compared as pairs.
-    """
+    """Scores the purchase of a product with a chosen value by option group."""
     query_match = product.query == goal.query
     category_match = len(_parts(product.product_category) & _parts(goal.product_category)) >= 2
-    title_score = _title_score(product.title, goal.title, nouns)
+    goal_nouns, title_score = nouns(goal.title), 0.2
+    if goal_nouns:
+        title_score = len({*nouns(product.title)} & {*goal_nouns}) / len(goal_nouns)
     matches = query_match or category_match or title_score > 0.2
     r_type = 1.0 if matches else 0.5
     if title_score < 0.1:
@@ -131,13 +126,6 @@ def score_purchase(
 @lru_cache(4096)
 def _parts(product_category: str) -> frozenset[str]:
     return frozenset(part.strip() for part in product_category.split("›"))
-
-
-def _title_score(title: str, goal_title: str, nouns: Nouns) -> float:
-    goal_nouns = nouns(goal_title)
-    if not goal_nouns:
-        return 0.2
-    return len({*nouns(title)} & {*goal_nouns}) / len(goal_nouns)
 
 
 def _has(product: Product, attribute: str) -> bool:
@@ -200,7 +188,7 @@ def noun_extractor(name: str = "simple") -> Nouns:
         return lru_cache(_TITLES)(simple_nouns if name == "simple" else recorded_nouns)
     if kind == "spacy":
         return lru_cache(_TITLES)(_SpacyNouns(model or "en_core_web_lg"))
-    raise ValueError(f"unknown nouns {name!r}: choose {', '.join(NOUNS)} or spacy:<model>")
+    raise unknown("nouns", name, (*NOUNS, "spacy:<model>"))
 
 
 class _SpacyNouns:

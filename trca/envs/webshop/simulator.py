@@ -14,6 +14,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from trca.common.names import unknown
 from trca.envs.webshop import pages
 from trca.envs.webshop.compat import Quirks, quirks_of
 from trca.envs.webshop.data.catalogue import Catalogue, Compat
@@ -74,20 +75,14 @@ class Simulator:
     ) -> None:
         """Opens the shop with the first goal; `reset` selects a goal.
 
-        Args:
-            catalogue: The products, shared and immutable.
-            goals: The goals to choose from.
-            observation_mode: ``text`` or ``text_rich``.
-            compat: ``clean`` or ``original``.
-            nouns: The noun extractor of the score (see `reward`).
+        The observation mode is ``text`` or ``text_rich``; ``nouns`` is the noun extractor of the
+        score (see `reward`).
 
         Raises:
             ValueError: For an unknown name. The message lists the known names.
         """
         if observation_mode not in WRITERS:
-            raise ValueError(
-                f"unknown observation mode {observation_mode!r}: choose {' or '.join(WRITERS)}"
-            )
+            raise unknown("observation mode", observation_mode, WRITERS)
         self.catalogue = catalogue
         self._goals = goals
         self._write = WRITERS[observation_mode]

@@ -19,6 +19,7 @@ from dataclasses import astuple, dataclass, replace
 from functools import lru_cache
 from typing import Final
 
+from trca.common.names import unknown
 from trca.common.shared import SharedTuple, named
 from trca.envs.panel import Tasks
 from trca.envs.webshop.compat import quirks_of
@@ -83,7 +84,7 @@ def make_goals(
     """
     in_order = quirks_of(compat).prices_in_order
     if kind not in KINDS:
-        raise ValueError(f"unknown goals {kind!r}: choose {' or '.join(KINDS)}")
+        raise unknown("goals", kind, KINDS)
     stream = random.Random(seed)
     for _ in range(catalogue.ranged if in_order else 0):
         stream.random()  # the original's only stream starts with the prices of the catalogue
@@ -124,13 +125,14 @@ def _goal(
     instruction: str,
     attributes: tuple[str, ...],
     price_upper: float,
-    *options: tuple[str, ...],
+    names: tuple[str, ...],
+    options: tuple[str, ...],
 ) -> Goal:
     """The goal of a product, with the price bound in the instruction."""
     if price_upper != NO_BOUND:
         instruction += f", and price lower than {price_upper:.2f} dollars"
     about = (product.asin, product.category, product.query, product.title, product.product_category)
-    return Goal(*about, instruction, attributes, price_upper, *options)
+    return Goal(*about, instruction, attributes, price_upper, names, options)
 
 
 def _human(catalogue: Catalogue, draw: _Draw) -> Iterator[Goal]:
@@ -183,12 +185,10 @@ def split_of(goals: Sequence[Goal], rule: str, split: str) -> tuple[int, ...]:
         ValueError: For an unknown name or an empty split. The message names alternatives.
     """
     if rule not in SPLIT_RULES:
-        raise ValueError(f"unknown split rule {rule!r}: choose {', '.join(SPLIT_RULES)}")
+        raise unknown("split rule", rule, SPLIT_RULES)
     splits = SPLIT_RULES[rule]
     if split not in splits:
-        raise ValueError(
-            f"unknown split {split!r} of split rule {rule!r}: choose {', '.join(splits)}"
-        )
+        raise unknown(f"split of split rule {rule!r}", split, splits)
     indices = tuple(
         index
         for index, goal in enumerate(goals)

@@ -239,11 +239,7 @@ def unpacked(archive: Path) -> Path:
 
 
 def unpack(archive: Path, folder: Path) -> None:
-    """Unpacks the games of an archive into an empty folder.
-
-    Args:
-        archive: A ``.tar.xz``, ``.tar.gz``, ``.tar`` or ``.zip``.
-        folder: Target folder; gets one sub-folder per split.
+    """Unpacks the games of a ``.tar.xz``, ``.tar.gz``, ``.tar`` or ``.zip`` into an empty folder.
 
     Raises:
         GameFileError: If the archive is broken or contains no games.

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from trca.common.names import unknown
 from trca.envs.searchqa.data.questions import (
     SPLIT_NAMES,
     SUFFIXES,
@@ -75,8 +76,7 @@ def known_datasets(names: str | Iterable[str]) -> tuple[str, ...]:
     names = [names] if isinstance(names, str) else list(names)
     for name in names:
         if name not in DATASETS:
-            choices = ", ".join(DATASETS)
-            raise ValueError(f"unknown dataset {str(name)[:200]!r}: choose from {choices}")
+            raise unknown("dataset", name, DATASETS)
     if not names:
         raise ValueError(f"datasets is empty: choose from {', '.join(DATASETS)}")
     return tuple(dict.fromkeys(names))

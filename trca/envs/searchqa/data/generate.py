@@ -22,8 +22,6 @@ from functools import cached_property, lru_cache
 from itertools import chain, zip_longest
 from typing import Any, Final, Literal
 
-from pydantic import BaseModel, TypeAdapter
-
 from trca.common.strict_yaml import packaged
 from trca.envs.retrieval.passages import Passage
 from trca.envs.searchqa.answer_scores import normalized
@@ -55,39 +53,8 @@ _COMMON: Final = 64
 YEARS: Final = tuple(str(year) for year in range(1801, 1901))
 
 
-class Relation(BaseModel, frozen=True):
-    """A relation of an entity to another entity or to a value.
-
-    Attributes:
-        name: Name of the relation.
-        target: Kind of the related entity; empty for a plain value.
-        values: The possible plain values.
-        told: Template of the sentence in a passage, with ``{s}`` and ``{o}``.
-        asked: Templates of the question.
-        phrase: Template of the phrase for the related entity in a two-hop question; empty for a
-            plain value.
-    """
-
-    name: str
-    target: Kind | Literal[""] = ""
-    values: tuple[str, ...] = YEARS
-    told: str
-    asked: tuple[str, ...]
-    phrase: str = ""
-
-    @property
-    def question_kind(self) -> str:
-        """The type of a question for this relation, by the kind of its answer."""
-        if not self.target:
-            return "when" if self.values == YEARS else "what"
-        return {"person": "who", "place": "where", "organisation": "which"}.get(self.target, "what")
-
-
 WORDS: Final[Mapping[str, Any]] = packaged(__package__, "generate.yaml")
 """The vocabulary; the file explains its keys."""
-_RELATIONS: Final = TypeAdapter(dict[Kind, tuple[Relation, ...]]).validate_python(
-    WORDS["relations"]
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +62,12 @@ class Fact:
     """A statement about an entity.
 
     Attributes:
-        relation: The relation.
+        relation: One of the relations in ``generate.yaml``.
         value: Name of the related entity, or a plain value.
         target: Index of the related entity in the circle; None for a plain value.
     """
 
-    relation: Relation
+    relation: Mapping[str, Any]
     value: str
     target: int | None
 
@@ -133,7 +100,7 @@ class Entity:
     @property
     def passage(self) -> Passage:
         """The passage about this entity."""
-        statements = [(fact.relation.told, fact.value) for fact in self.facts]
+        statements = [(fact.relation["told"], fact.value) for fact in self.facts]
         if self.alias:
             statements.insert(1, (WORDS["aliases"][self.kind], self.alias))
         sentences = (
@@ -163,11 +130,7 @@ class World:
 
 @lru_cache(maxsize=4)
 def generated(count: int, seed: int = 0) -> World:
-    """The generated world with this number of passages.
-
-    Args:
-        count: Number of passages, a multiple of `CIRCLE`.
-        seed: Each seed gives a different world.
+    """The generated world with this number of passages; each seed gives a different world.
 
     Raises:
         ValueError: If the count is not a positive multiple of `CIRCLE`.
@@ -195,15 +158,13 @@ def draw(number: int, seed: int = 0) -> tuple[Entity, ...]:
     entities = []
     for place, kind in enumerate(kinds):
         facts = []
-        for relation in _RELATIONS[kind]:
-            if relation.target:
-                candidates = [
-                    p for p in range(CIRCLE) if kinds[p] == relation.target and p != place
-                ]
-                target = rng.choice(candidates)
+        for relation in WORDS["relations"][kind]:
+            if "target" in relation:
+                sort = relation["target"]
+                target = rng.choice([p for p in range(CIRCLE) if kinds[p] == sort and p != place])
                 facts.append(Fact(relation, names[target], target))
             else:
-                facts.append(Fact(relation, rng.choice(relation.values), None))
+                facts.append(Fact(relation, rng.choice(relation.get("values", YEARS)), None))
         first = rng.choice([fact for fact in facts if fact.target is not None])
         rest = [fact for fact in facts if fact is not first]
         rng.shuffle(rest)
@@ -227,10 +188,7 @@ def draw(number: int, seed: int = 0) -> tuple[Entity, ...]:
 def questions_about(circle: tuple[Entity, ...], number: int, seed: int) -> list[Question]:
     """The questions about a circle, half of them with two hops, in random order.
 
-    Args:
-        circle: The entities.
-        number: Number of the circle, which sets the split.
-        seed: Seed of the world.
+    The number of the circle sets the split.
     """
     rng = random.Random(f"searchqa/{seed}/{number}/questions")
     one = [(entity, (fact,)) for entity in circle for fact in entity.facts]
@@ -247,16 +205,16 @@ def questions_about(circle: tuple[Entity, ...], number: int, seed: int) -> list[
         via = subject if len(path) == 1 else circle[path[0].target or 0]
         name = subject.name
         if len(path) == 2:
-            name = path[0].relation.phrase.format(s=name)
+            name = path[0].relation["phrase"].format(s=name)
         read = (subject,) if len(path) == 1 else (subject, via)
         questions.append(
             Question(
                 id=f"{number}-{place}",
                 dataset="generated",
                 split=split,
-                text=rng.choice(last.relation.asked).format(s=name),
+                text=rng.choice(last.relation["asked"]).format(s=name),
                 answers=_answers(circle, last),
-                kind=last.relation.question_kind if len(path) == 1 else TWO_HOP,
+                kind=_question_kind(last.relation) if len(path) == 1 else TWO_HOP,
                 gold_ids=tuple(entity.id for entity in read),
                 gold_titles=tuple(entity.name for entity in read),
             )
@@ -276,6 +234,14 @@ def _two_hop(circle: tuple[Entity, ...]) -> Iterator[tuple[Entity, tuple[Fact, .
             answers = (f" {normalized(answer)} " for answer in _answers(circle, fact))
             if not any(answer in first_text for answer in answers):
                 yield entity, (first, fact)
+
+
+def _question_kind(relation: Mapping[str, Any]) -> str:
+    """The type of a question for a relation, by the kind of its answer."""
+    if "target" not in relation:
+        return "what" if "values" in relation else "when"
+    kinds = {"person": "who", "place": "where", "organisation": "which"}
+    return kinds.get(relation["target"], "what")
 
 
 def _answers(circle: tuple[Entity, ...], fact: Fact) -> tuple[str, ...]:
@@ -327,4 +293,4 @@ def _pair(
 def _word(number: int) -> str:
     """One of 1,024 made-up words, such as ``Kerosk``."""
     onset, row = number % len(WORDS["onsets"]), number // len(WORDS["onsets"])
-    return WORDS["onsets"][onset] + WORDS["codas"][(row + 5 * onset) % len(WORDS["codas"])]
+    return str(WORDS["onsets"][onset] + WORDS["codas"][(row + 5 * onset) % len(WORDS["codas"])])

@@ -65,14 +65,10 @@ class Catalogue(Shared):
         seed: int = 0,
         compat: Compat = "clean",
     ) -> None:
-        """Combines the parts; see `Catalogue.from_products` and `sources.open_catalogue`.
+        """Combines encoded products and the tables of `tables_of`.
 
-        Args:
-            records: The encoded products.
-            tables: The result of `tables_of`.
-            index: Folder of the search index; None to build the index in memory.
-            seed: Seed of the prices.
-            compat: ``clean`` or ``original``: how prices are drawn.
+        Without a folder of the search index, the index is built in memory. Use
+        `Catalogue.from_products` or `sources.open_catalogue`.
         """
         self.seed, self.compat = seed, compat
         self._records, self._tables, self._index = records, tables, index
@@ -95,12 +91,7 @@ class Catalogue(Shared):
     ) -> Catalogue:
         """A catalogue in memory.
 
-        Args:
-            products: The products, in order.
-            human_instructions: ASIN -> instructions. Instructions for missing products are left
-                out.
-            seed: Seed of the prices.
-            compat: ``clean`` or ``original``: how prices are drawn.
+        Instructions for missing products are left out.
 
         Raises:
             ValueError: If two products have the same ASIN.
@@ -193,11 +184,7 @@ class Catalogue(Shared):
 
 
 def tables_of(entries: Iterable[Entry], add: Callable[[bytes], object]) -> dict[str, NDArray[Any]]:
-    """Encodes products in order, and returns their lookup tables.
-
-    Args:
-        entries: The products with their instructions by people.
-        add: Stores the bytes of a product.
+    """Encodes products in order, stores each with ``add``, and returns their lookup tables.
 
     Raises:
         ValueError: If two products have the same ASIN.

@@ -48,12 +48,7 @@ WORDS: Final[Mapping[str, Any]] = packaged(__package__, "generate.yaml")
 def generated(
     count: int, seed: int = 0
 ) -> tuple[list[Product], dict[str, tuple[HumanInstruction, ...]]]:
-    """The first products and their instructions by "people", as arguments of a catalogue.
-
-    Args:
-        count: Number of products, at least 1.
-        seed: Each seed gives different products.
-    """
+    """The first products and their instructions by "people", as arguments of a catalogue."""
     products, human = [], {}
     for number in range(count):
         product, instructions = draw(number, seed)

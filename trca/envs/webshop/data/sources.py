@@ -72,11 +72,7 @@ class Source:
 
 
 def generated_source(count: int, seed: int = 0) -> Source:
-    """The first products of a seed.
-
-    Args:
-        count: Number of products, at least 1.
-        seed: Each seed gives different products.
+    """The first products of a seed; each seed gives different products.
 
     Raises:
         ValueError: For a count below 1.
@@ -95,10 +91,7 @@ def generated_source(count: int, seed: int = 0) -> Source:
 
 
 def file_source(path: str | Path) -> Source:
-    """The products in the official files, or in files of the same format.
-
-    Args:
-        path: Their folder, or the path of the products file.
+    """The products in a folder of official files or of files in their format, or of one such file.
 
     Raises:
         DataFileError: If files are missing.
@@ -117,11 +110,7 @@ def file_source(path: str | Path) -> Source:
 
 
 def source_of(name: str | Path) -> Source:
-    """The source with this name.
-
-    Args:
-        name: One of `generate.SIZES`, or a size with a seed (``small-7``). Else the path of a
-            folder of files, or of a products file.
+    """The source with this name; see `open_catalogue`.
 
     Raises:
         DataFileError: For an unknown name or a missing path.
@@ -175,11 +164,8 @@ def open_store(
 ) -> Catalogue:
     """Opens the store of a source; builds a missing or damaged store.
 
-    Args:
-        source: Source of the products.
-        folder: Folder of all stores; None for ``webshop`` in the cache folder.
-        seed: Seed of the prices.
-        compat: ``clean`` or ``original``: how prices are drawn.
+    Stores are in ``folder``, by default ``webshop`` in the cache folder. See `open_catalogue` for
+    ``seed`` and ``compat``.
 
     Raises:
         DataFileError: If a file of the source is broken.
