@@ -1,14 +1,11 @@
 """`ALFWorldEnv` keeps the contract of text environments for any string."""
 
-import gc
-
 import pytest
 from gymnasium.error import ResetNeeded
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trca.envs.alfworld.env import ALFWorldEnv
-from trca.envs.alfworld.game import Game
 from trca.envs.text_env import as_action
 
 TASK = "small/train/heat-0012"
@@ -75,5 +72,3 @@ def test_many_environments_share_their_games():
     for env in envs:
         env.reset(options={"task": TASK})
     assert len({id(env._simulator.game) for env in envs}) == 1
-    gc.collect()
-    assert sum(isinstance(thing, Game) for thing in gc.get_objects()) <= 80

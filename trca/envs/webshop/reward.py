@@ -187,27 +187,23 @@ def noun_extractor(name: str = "simple") -> Nouns:
     if name in ("simple", "recorded"):
         return lru_cache(_TITLES)(simple_nouns if name == "simple" else recorded_nouns)
     if kind == "spacy":
-        return lru_cache(_TITLES)(_SpacyNouns(model or "en_core_web_lg"))
+        return lru_cache(_TITLES)(_spacy_nouns(model or "en_core_web_lg"))
     raise unknown("nouns", name, (*NOUNS, "spacy:<model>"))
 
 
-class _SpacyNouns:
+def _spacy_nouns(model: str) -> Nouns:
     """The nouns of a spaCy model, with the tags of the original."""
+    try:
+        import spacy
 
-    def __init__(self, model: str) -> None:
-        try:
-            import spacy
-
-            self._parse: Any = spacy.load(model)
-        except (ImportError, OSError) as error:
-            raise ModuleNotFoundError(
-                f"nouns 'spacy' need spaCy and its model {model!r}: pip install spacy, then python "
-                f"-m spacy download {model}; or choose nouns 'simple'"
-            ) from error
-
-    def __call__(self, title: str) -> tuple[str, ...]:
-        tags = ("PNOUN", "NOUN", "PROPN")
-        return tuple(token.text.lower() for token in self._parse(title) if token.pos_ in tags)
+        parse: Any = spacy.load(model)
+    except (ImportError, OSError) as error:
+        raise ModuleNotFoundError(
+            f"nouns 'spacy' need spaCy and its model {model!r}: pip install spacy, then python "
+            f"-m spacy download {model}; or choose nouns 'simple'"
+        ) from error
+    tags = ("PNOUN", "NOUN", "PROPN")
+    return lambda title: tuple(word.text.lower() for word in parse(title) if word.pos_ in tags)
 
 
 @lru_cache(_PAIRS)

@@ -70,14 +70,10 @@ def make_goals(
 ) -> SharedTuple[Goal]:
     """All goals of a catalogue in shuffled order, cached per process.
 
-    Args:
-        catalogue: The products.
-        kind: ``human`` for the instructions of people, ``synthetic`` for one goal per choice of
-            options.
-        seed: Seed of the price bounds. With ``compat="original"``, the bounds continue the random
-            stream of the catalogue's prices. With ``clean``, each bound depends on the seed, the
-            product and the number of its instruction only.
-        compat: ``clean`` or ``original``.
+    Goals are ``human``, the instructions of people, or ``synthetic``, one goal per choice of
+    options. With ``compat="original"``, the price bounds continue the random stream of the
+    catalogue's prices. With ``clean``, each bound depends on the seed, the product and the number
+    of its instruction only.
 
     Raises:
         ValueError: For an unknown name, or a catalogue without such goals.
@@ -90,8 +86,10 @@ def make_goals(
         stream.random()  # the original's only stream starts with the prices of the catalogue
 
     def draw(product: Product, number: int) -> float:
+        """The larger of two draws from the next four round prices, if there are two."""
         rng = stream if in_order else random.Random(f"{seed}/{product.asin}/{number}")
-        return _price_upper(product.price, rng)
+        above = [bound for bound in _BOUNDS if bound > product.price][:4]
+        return max(rng.sample(above, 2)) if len(above) >= 2 else NO_BOUND
 
     goals = list(_human(catalogue, draw) if kind == "human" else _synthetic(catalogue, draw))
     if not goals:
@@ -112,12 +110,6 @@ def goals_hash(goals: tuple[Goal, ...]) -> str:
 
 _Draw = Callable[[Product, int], float]
 """From a product and the number of its instruction to a price bound."""
-
-
-def _price_upper(price: float, rng: random.Random) -> float:
-    """The larger of two draws from the next four round prices; `NO_BOUND` for fewer than two."""
-    above = [bound for bound in _BOUNDS if bound > price][:4]
-    return max(rng.sample(above, 2)) if len(above) >= 2 else NO_BOUND
 
 
 def _goal(
