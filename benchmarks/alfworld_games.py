@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from trca.envs.alfworld.data import generate
-from trca.envs.alfworld.data.official import GAME_FILE, OfficialGames
-from trca.envs.alfworld.data.rooms import SIZES
-from trca.envs.alfworld.data.sources import GeneratedGames
+from trca.envs.alfworld.data.generate import SIZES
+from trca.envs.alfworld.data.official import GAME_FILE
+from trca.envs.alfworld.data.sources import GeneratedGames, OfficialGames
 
 
 def game_files(name: str, splits: Iterable[str], folder: Path) -> Iterator[Path]:

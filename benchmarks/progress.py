@@ -35,8 +35,7 @@ from trca.envs.alfworld.binding import bind
 from trca.envs.alfworld.data.sources import game_source
 from trca.envs.alfworld.env import ENV_ID
 from trca.envs.alfworld.game import Game
-from trca.envs.alfworld.oracle import true_view
-from trca.envs.alfworld.planner import best_way
+from trca.envs.alfworld.players import best_way, true_view
 from trca.envs.alfworld.simulator import Simulator
 from trca.records import Rollout, StepBatch
 from trca.runs.folder import RunFolder

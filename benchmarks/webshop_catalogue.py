@@ -22,9 +22,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from trca.envs.webshop.data.catalogue import Catalogue
-from trca.envs.webshop.data.shelf import open_store
-from trca.envs.webshop.data.sources import generated_source
+from trca.envs.webshop.data.sources import generated_source, open_store
 
 _ASKED = 1000
 _COLUMNS = (
@@ -79,7 +77,7 @@ def in_process(count: int, folder: str) -> dict[str, float]:
 def measure(count: int, folder: Path) -> dict[str, float]:
     """Opens a catalogue, building it if needed, and measures products and searches."""
     started = time.process_time()
-    catalogue = Catalogue(open_store(generated_source(count), folder))
+    catalogue = open_store(generated_source(count), folder)
     catalogue.search("a jute rug", 50)
     opened = time.process_time() - started
     positions = range(0, count, max(count // _ASKED, 1))

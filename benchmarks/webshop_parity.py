@@ -22,12 +22,11 @@ from typing import Any
 
 from trca.envs.webshop.compat import quirks_of
 from trca.envs.webshop.data.catalogue import Catalogue
-from trca.envs.webshop.data.nouns import noun_extractor
 from trca.envs.webshop.data.official import CatalogueFiles, read_human_instructions, read_products
 from trca.envs.webshop.data.products import Product
-from trca.envs.webshop.goals import Goal, make_goals
-from trca.envs.webshop.reward import Score, score_purchase
+from trca.envs.webshop.reward import Score, noun_extractor, score_purchase
 from trca.envs.webshop.simulator import Simulator
+from trca.envs.webshop.tasks import Goal, make_goals
 
 SEED = 7
 """Seed of the recordings."""

@@ -60,6 +60,7 @@ def test_all_environments_store_their_data_under_the_same_root(tmp_path, monkeyp
     from trca.envs.alfworld.data.official import data_folder
     from trca.envs.searchqa.data.corpora import indexed
 
+    monkeypatch.delenv("ALFWORLD_DATA", raising=False)  # importing alfworld sets it
     monkeypatch.setenv("TRCA_CACHE", str(tmp_path))
     assert cache_folder() == tmp_path
     assert data_folder() == tmp_path / "alfworld"

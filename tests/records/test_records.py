@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from trca.algorithms.rules.trca import TRCAParameters, trca
-from trca.envs.alfworld.facts import ALFWorldFacts
+from trca.envs.alfworld.adapter import ALFWorldFacts
 from trca.records import (
     Rollout,
     Step,

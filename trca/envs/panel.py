@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Generic, TypeVar
 
 import numpy as np
 
 from trca.common.names import nearest
+from trca.common.shared import Shared
+
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
@@ -70,3 +74,31 @@ def no_task(task_id: object, split: str, task_ids: Sequence[str]) -> ValueError:
     """The error for a task id that a split does not have. The message names the nearest task id."""
     name = str(task_id)[:200]
     return ValueError(f"no task {name!r} in split {split!r}: {nearest(name, task_ids)}")
+
+
+@dataclass(frozen=True)
+class Tasks(Shared, Generic[Item]):
+    """The tasks of a split, shared by all environments of a process.
+
+    Attributes:
+        split: Name of the split.
+        items: Task id -> the task, in order.
+    """
+
+    split: str
+    items: Mapping[str, Item]
+
+    @cached_property
+    def ids(self) -> tuple[str, ...]:
+        """The task ids, in order."""
+        return tuple(self.items)
+
+    def find(self, task_id: object) -> Item:
+        """The task with an id.
+
+        Raises:
+            ValueError: If the split has no such task. The message names the nearest task id.
+        """
+        if task_id not in self.items:
+            raise no_task(task_id, self.split, self.ids)
+        return self.items[str(task_id)]

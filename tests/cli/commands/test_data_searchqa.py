@@ -5,7 +5,7 @@ import pytest
 from typer.testing import CliRunner
 
 from trca.cli import app
-from trca.envs.searchqa.data import prepare as data
+from trca.envs.searchqa.data import corpora
 from trca.envs.searchqa.data.corpora import open_search
 from trca.envs.searchqa.env import SearchQAEnv
 
@@ -86,14 +86,14 @@ def test_the_plan_is_near_what_a_corpus_has(tmp_path, suffix):
     if suffix:
         path = tmp_path / "corpus.jsonl.xz"
         path.write_bytes(lzma.compress((tmp_path / "corpus.jsonl").read_bytes(), preset=0))
-    plan = data.plan_index(path, tmp_path / "index", workers=4)
+    plan = corpora.estimate_index(path, tmp_path / "index", workers=4)
     assert plan.passages == pytest.approx(30_000, rel=0.5)
     assert plan.disk == pytest.approx(2 * size, rel=0.5)
     assert plan.memory == 4 * 300 * 2**20
 
 
 def test_a_full_disk_is_said_before_anything_is_written(corpus, tmp_path, monkeypatch):
-    monkeypatch.setattr(data, "_DISK_PER_TEXT", 1e15)
+    monkeypatch.setattr(corpora, "_DISK_PER_TEXT", 1e15)
     result = trca("--corpus", corpus, "--to", tmp_path / "index")
     assert result.exit_code == 2
     assert "choose a folder on another disk" in result.output

@@ -240,13 +240,3 @@ def test_the_context_is_what_the_place_and_the_hand_mean_for_the_task(episode):
         "goal|target ready|found 0|placed 0|known 2",
         "goal|nothing|found 0|placed 1|known 2",
     ]
-
-
-def test_a_new_episode_knows_nothing_of_the_last(episode):
-    fresh = ALFWorldAdapter()
-    fresh.reset("put a mug in desk.", ROOM.format(task="put a mug in desk."), [])
-    episode.go("desk 1", on("desk 1", "a mug 1"))
-    episode.adapter.reset("put a mug in desk.", ROOM.format(task="put a mug in desk."), [])
-    assert episode.adapter.memory == fresh.memory
-    assert episode.adapter.context == fresh.context
-    assert episode.go("desk 1", on("desk 1", "a mug 1")).new_objects == ("mug",)

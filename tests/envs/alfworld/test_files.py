@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trca.envs.alfworld.data import generate
-from trca.envs.alfworld.simulator import Game, GameFileError
+from trca.envs.alfworld.game import Game, GameFileError
 
 GAME = generate.draw("small", "train", "Pick2", 3).game()
 PROBLEM = GAME["pddl_problem"]

@@ -8,9 +8,7 @@ import pytest
 
 from trca.envs.alfworld import resources
 from trca.envs.alfworld.binding import bind
-from trca.envs.alfworld.data.generate import SPLITS, draw, layouts
-from trca.envs.alfworld.data.rooms import SIZES
-from trca.envs.alfworld.data.scene import LAMP
+from trca.envs.alfworld.data.generate import LAMP, SIZES, SPLITS, draw, layouts
 from trca.envs.alfworld.resources import TASK_TYPES
 
 EVERY = [

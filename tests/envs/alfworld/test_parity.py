@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from trca.envs.alfworld.data import generate
+from trca.envs.alfworld.data.generate import Scene
 from trca.envs.alfworld.data.official import GAME_FILE
-from trca.envs.alfworld.data.scene import Scene
+from trca.envs.alfworld.resources import TASK_TYPES
 
 ROOT = Path(__file__).parents[3]
 ARCHIVE = ROOT / ".." / "shared" / "data" / "alfworld" / "json_2.1.1.tar.xz"
@@ -47,7 +48,7 @@ def differences(parity, tmp_path, monkeypatch):
     return play
 
 
-@pytest.mark.parametrize("task_type", list(generate.GOALS))
+@pytest.mark.parametrize("task_type", TASK_TYPES)
 def test_generated_games_are_played_as_by_stock(differences, task_type):
     assert differences(generate.draw("small", "valid_unseen", task_type, 1).game()) == []
 

@@ -1,7 +1,6 @@
 """SearchQA's adapter on real text: facts of each transition, no hidden state."""
 
 import dataclasses
-import inspect
 
 import numpy as np
 import pytest
@@ -12,15 +11,10 @@ from trca.envs.annotate import load_judge
 from trca.envs.retrieval.bm25 import BM25Retriever
 from trca.envs.retrieval.passages import Passage
 from trca.envs.searchqa.adapter import SearchQAAdapter
-from trca.envs.searchqa.binding import SearchQABinding
 from trca.envs.searchqa.data.questions import Question
-from trca.envs.searchqa.facts import SearchQAFacts
 from trca.envs.searchqa.reading import offered_actions
 from trca.envs.searchqa.simulator import Simulator
 
-FORBIDDEN = {"won", "win", "done", "score", "reward", "success", "terminal", "goal", "label"}
-FORBIDDEN |= {"future", "hidden", "gold", "golden", "alias", "aliases", "correct", "right"}
-FORBIDDEN |= {"solution", "answers", "target", "f1", "recall", "truth", "kind", "id", "ids"}
 QUESTION = "Where was the teacher of Ada Balan born?"
 PASSAGES = (
     Passage("a", '"Ada Balan"\nAda Balan was taught by Ben Ek. She works as a judge in Pira Bay.'),
@@ -168,22 +162,6 @@ def test_the_memory_is_one_line_of_queries_and_of_what_is_shown(reader):
     )
     reader("answer[Pira Bay]")
     assert reader.adapter.memory == "Answered Pira Bay."
-
-
-@pytest.mark.parametrize("record", [SearchQAFacts, SearchQABinding])
-def test_no_field_can_hold_a_label_or_hidden_state(record):
-    for field in dataclasses.fields(record):
-        assert not set(field.name.split("_")) & FORBIDDEN
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        setattr(record(), dataclasses.fields(record)[0].name, None)
-
-
-def test_the_adapter_takes_only_what_the_agent_was_shown_offered_and_did():
-    reset = list(inspect.signature(SearchQAAdapter.reset).parameters)
-    step = list(inspect.signature(SearchQAAdapter.step).parameters)
-    assert reset == ["self", "instruction", "observation", "admissible"]
-    assert step == ["self", "action", "observation", "admissible"]
-    assert list(inspect.signature(SearchQAAdapter).parameters) == []
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,10 @@
 """Exact match equals the reference definition, which is written here in a second way."""
 
-import random
 import string
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trca.envs.retrieval.passages import Passage
@@ -38,60 +37,21 @@ def reference_words(text):
     return words
 
 
-def reference_match(answer, aliases):
-    return any(reference_words(answer) == reference_words(alias) for alias in aliases)
-
-
 PIECES = (
     *("the", "The", "a", "An", "Theatre", "cat", "Cat", "U.S.", "1,000", "O'Neill", "-", "–", "’s"),
-    *(
-        "İ",
-        "ß",
-        "é",
-        "e\u0301",
-        "日本",
-        " ",
-        "  ",
-        "\t",
-        "\u00a0",
-        "\u200b",
-        ".",
-        '"',
-        "!",
-        "_",
-        "ǅ",
-    ),
+    *("İ", "ß", "é", "e\u0301", "日本", " ", "  ", "\t", "\u00a0", "\u200b", ".", "!", "_", "ǅ"),
 )
 CHANGES = (str.upper, str.title, "the {}".format, "{} !".format, "an {}".format, str.strip)
 TEXTS = st.one_of(st.lists(st.sampled_from(PIECES), max_size=6).map("".join), st.text(max_size=12))
 
 
-def assert_as_in_the_reference(answer, aliases):
-    assert exact_match(answer, aliases) == float(reference_match(answer, aliases))
-    assert normalized(answer) == " ".join(reference_words(answer))
-
-
-def test_exact_match_is_the_reference_on_ten_thousand_random_pairs():
-    rng, matches = random.Random(0), 0
-
-    def text():
-        pieces = rng.choices(PIECES, k=rng.randrange(7))
-        return rng.choice(("", " ")).join(pieces) + "".join(
-            chr(rng.choice((rng.randrange(32, 127), rng.randrange(160, 0xD800))))
-            for _ in range(rng.randrange(3))
-        )
-
-    for _ in range(10_000):
-        aliases = [text() for _ in range(rng.randint(1, 3))]
-        answer = rng.choice(CHANGES)(aliases[-1]) if rng.random() < 0.5 else text()
-        assert_as_in_the_reference(answer, aliases)
-        matches += exact_match(answer, aliases)
-    assert 3_000 < matches < 7_000
-
-
+@settings(max_examples=1000)
 @given(TEXTS, st.lists(TEXTS, min_size=1, max_size=3), st.sampled_from(CHANGES), st.booleans())
 def test_exact_match_is_the_reference_whatever_the_text(answer, aliases, change, changed):
-    assert_as_in_the_reference(change(aliases[0]) if changed else answer, aliases)
+    answer = change(aliases[0]) if changed else answer
+    words = reference_words(answer)
+    assert exact_match(answer, aliases) == any(words == reference_words(each) for each in aliases)
+    assert normalized(answer) == " ".join(words)
 
 
 @pytest.mark.parametrize(

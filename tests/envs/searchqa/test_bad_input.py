@@ -7,11 +7,9 @@ from hypothesis import strategies as st
 from trca.envs.retrieval.passages import Passage
 from trca.envs.searchqa.data.corpora import open_search
 from trca.envs.searchqa.data.generate import generated
-from trca.envs.searchqa.env import SearchQAEnv
 from trca.envs.searchqa.pages import NOTHING_FOUND, REJECTED
 from trca.envs.searchqa.reading import VERBS, read_action
 from trca.envs.searchqa.simulator import LONGEST_QUERY, Simulator
-from trca.envs.text_env import as_action
 
 WORLD = generated(60)
 LONG = 100_000
@@ -168,21 +166,3 @@ def test_a_long_passage_is_cut_in_the_list_and_whole_when_opened():
     simulator.reset(WORLD.questions[0])
     assert simulator.step("search[x]").split("\n")[3] == f"[4] {'x' * 50}…"
     assert simulator.step("open[4]") == f"[4] {'x' * 10**6}"
-
-
-def test_environments_answer_garbage_until_the_limit():
-    env = SearchQAEnv(max_steps=60)
-    env.reset(seed=0)
-    garbage = [
-        "\ud800",
-        "search[\ud800]",
-        "open[\udcff]",
-        "search[" + "x" * 10**6 + "]",
-        "\x00",
-        "x",
-    ]
-    for action in garbage:
-        observation, reward, terminated, _, info = env.step(action)
-        observation.encode()
-        assert (reward, terminated) == (0.0, False)
-        assert info["parsed"] == (as_action(action) == action)

@@ -24,6 +24,7 @@ def test_a_question_is_names_relation_limits_and_a_format():
     assert binding.bridge == ("teacher",)
     assert binding.constraints == ("oldest",)
     assert binding.answer_format == "date"
+    assert bind("") == SearchQABinding()
 
 
 @pytest.mark.parametrize(
@@ -138,7 +139,3 @@ def test_a_name_of_a_real_question_is_in_a_gold_title(name):
         titles = " ".join(row["gold_titles"]).lower()
         hits += any(entity.lower() in titles for entity in bind(row["question"]).entities)
     assert hits / len(rows) > 0.7
-
-
-def test_the_default_binding_asks_for_nothing():
-    assert bind("") == SearchQABinding()

@@ -218,7 +218,7 @@ def test_in_domain_and_out_of_domain_are_as_in_the_papers_table():
 
 @pytest.mark.parametrize("names", ["natural questions", ["nq", "hotpot"], [7]])
 def test_unknown_datasets_list_the_known_ones(names):
-    with pytest.raises(ValueError, match="choose from nq, triviaqa, popqa, hotpotqa, 2wiki"):
+    with pytest.raises(ValueError, match="Known: nq, triviaqa, popqa, hotpotqa, 2wiki"):
         known_datasets(names)
 
 
@@ -244,7 +244,7 @@ def test_training_mixes_nq_and_hotpotqa_in_turns(folder):
 def test_a_dataset_without_test_questions_is_tested_on_its_validation_questions(folder):
     tasks = tasks_of(str(folder), "test")
     count = {}
-    for question in tasks.questions.values():
+    for question in tasks.items.values():
         count[question.dataset, question.split] = (
             count.get((question.dataset, question.split), 0) + 1
         )
@@ -258,7 +258,7 @@ def test_datasets_are_chosen_by_name_for_any_split(folder):
         QuestionFileError, match=r"no questions of bamboogle: expected a file such as bamboogle\.js"
     ):
         tasks_of({"folder": folder, "datasets": ["bamboogle"]}, "test")
-    with pytest.raises(ValueError, match="unknown dataset 'trivia': choose from nq, triviaqa"):
+    with pytest.raises(ValueError, match="unknown dataset 'trivia': did you mean 'triviaqa'"):
         tasks_of({"folder": folder, "datasets": ["trivia"]}, "test")
     with pytest.raises(ValueError, match="questions have folder: expected folder and datasets"):
         tasks_of({"folder": folder}, "test")
@@ -267,7 +267,7 @@ def test_datasets_are_chosen_by_name_for_any_split(folder):
 def test_files_are_taken_as_they_are_whatever_the_dataset(folder):
     tasks = tasks_of([folder / "musique" / "train.jsonl", folder / "hotpotqa.jsonl"], "train")
     assert len(tasks.ids) == 6
-    assert {question.dataset for question in tasks.questions.values()} == {"musique", "hotpotqa"}
+    assert {question.dataset for question in tasks.items.values()} == {"musique", "hotpotqa"}
 
 
 def test_a_split_without_questions_lists_the_others(folder):

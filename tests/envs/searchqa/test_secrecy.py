@@ -4,19 +4,14 @@ Two environments differ only in hidden data: answers, aliases and gold passages.
 all outputs are equal until the end, and no output has a hidden word.
 """
 
-import inspect
 import json
-from dataclasses import fields
 
 import numpy as np
 import pytest
 
 from trca.envs.annotate import RubricAnnotation
-from trca.envs.searchqa.adapter import SearchQAAdapter
-from trca.envs.searchqa.binding import SearchQABinding, bind
 from trca.envs.searchqa.data.generate import generated
 from trca.envs.searchqa.env import SearchQAEnv
-from trca.envs.searchqa.facts import SearchQAFacts
 from trca.policies.engines.endpoint import byte_tokenizer
 from trca.policies.prompts import Prompter
 
@@ -137,27 +132,3 @@ def test_what_is_hidden_changes_nothing_before_the_end(envs, seed):
         assert shown[-1] == other[-1]
         assert MARK not in json.dumps(other, default=repr)
         assert MARK in secret._simulator.question.answers[0]
-
-
-def test_no_step_before_the_end_tells_how_good_the_way_was(envs):
-    plain, _ = envs
-    for number in range(10):
-        steps = outputs(plain, number, actions(plain, plain.task_ids[number], 1))
-        for _, info, *_ in steps[:-1]:
-            assert "measures" not in info
-            assert info.get("score", 0.0) == 0.0
-            assert info.get("won", False) is False
-
-
-def test_facts_and_binding_have_no_place_for_an_answer():
-    names = {field.name for kind in (SearchQAFacts, SearchQABinding) for field in fields(kind)}
-    assert not [name for name in names if "gold" in name or "alias" in name or "score" in name]
-    assert not names & {"answer", "answers", "won", "reward", "correct", "right"}
-
-
-def test_binder_and_adapter_take_nothing_but_what_an_agent_sees():
-    assert list(inspect.signature(bind).parameters) == ["question"]
-    reset = inspect.signature(SearchQAAdapter.reset).parameters
-    step = inspect.signature(SearchQAAdapter.step).parameters
-    assert list(reset) == ["self", "instruction", "observation", "admissible"]
-    assert list(step) == ["self", "action", "observation", "admissible"]

@@ -4,12 +4,11 @@ from itertools import permutations
 import pytest
 
 from trca.envs.webshop.data.catalogue import Catalogue
-from trca.envs.webshop.data.generate import INSTRUCTED, LINE, SIZES, asin, draw, generated
+from trca.envs.webshop.data.generate import INSTRUCTED, LINE, SIZES, WORDS, asin, draw, generated
 from trca.envs.webshop.data.products import document
 from trca.envs.webshop.data.sources import generated_source
-from trca.envs.webshop.data.wording import WORDS
-from trca.envs.webshop.fuzzy import colour_or_self, says_the_same
-from trca.envs.webshop.goals import make_goals
+from trca.envs.webshop.reward import colour_or_self, says_the_same
+from trca.envs.webshop.tasks import make_goals
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +67,7 @@ def test_prices_options_and_groups_come_in_all_their_forms(products):
     assert {len(values) for p in products for values in p.options.values()} == {2, 3, 4}
     ranged = sum(len(product.price_range) == 2 for product in products)
     assert 0.2 < ranged / len(products) < 0.3
-    assert {product.category for product in products} == set(WORDS.departments)
+    assert {product.category for product in products} == set(WORDS["departments"])
 
 
 def test_an_instruction_names_the_product_what_it_is_and_its_options(products, human):
@@ -96,13 +95,15 @@ def test_a_large_catalogue_has_instructions_for_its_first_products_only():
 
 
 def test_no_wrong_value_or_attribute_passes_for_a_right_one():
-    for options in WORDS.options.values():
+    for options in WORDS["options"].values():
         values = [colour_or_self(value) for value in options]
         assert not any(says_the_same(a, b) for a, b in permutations(values, 2))
-    for family in WORDS.families:
-        pool = (*WORDS.common_attributes[family.category], *family.attributes)
+    for family in WORDS["families"]:
+        pool = (*WORDS["common_attributes"][family["category"]], *family["attributes"])
         assert not any(says_the_same(a, b) for a, b in permutations(pool, 2))
-        vocabulary = " ".join((*WORDS.descriptions, *WORDS.bullets, *family.uses, *family.kinds))
+        vocabulary = " ".join(
+            (*WORDS["descriptions"], *WORDS["bullets"], *family["uses"], *family["kinds"])
+        )
         assert not any(name in vocabulary.lower() for name in pool)
 
 

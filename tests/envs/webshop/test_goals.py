@@ -9,7 +9,7 @@ from tests.envs.webshop.test_simulator import product
 from trca.envs.webshop.data.catalogue import Catalogue
 from trca.envs.webshop.data.generate import generated
 from trca.envs.webshop.data.products import HumanInstruction
-from trca.envs.webshop.goals import NO_BOUND, SPLIT_RULES, goals_hash, make_goals, split_of
+from trca.envs.webshop.tasks import NO_BOUND, SPLIT_RULES, goals_hash, make_goals, split_of
 
 PRODUCTS, INSTRUCTIONS = generated(1000)
 
@@ -131,13 +131,13 @@ def test_the_hash_covers_every_part_of_a_goal(catalogue):
 
 def test_unknown_names_and_empty_splits_are_refused(catalogue):
     goals = make_goals(catalogue)
-    with pytest.raises(ValueError, match="choose human or synthetic"):
+    with pytest.raises(ValueError, match="Known: human, synthetic"):
         make_goals(catalogue, "robot")
-    with pytest.raises(ValueError, match="choose clean or original"):
+    with pytest.raises(ValueError, match="Known: clean, original"):
         make_goals(catalogue, compat="old")
-    with pytest.raises(ValueError, match="choose by-product, original, verl-agent"):
+    with pytest.raises(ValueError, match="Known: by-product, original, verl-agent"):
         split_of(goals, "random", "train")
-    with pytest.raises(ValueError, match="choose train, eval, test"):
+    with pytest.raises(ValueError, match="Known: train, eval, test"):
         split_of(goals, "original", "validation")
     with pytest.raises(ValueError, match="there are 10 goals; choose split_rule 'by-product'"):
         split_of(goals[:10], "original", "train")

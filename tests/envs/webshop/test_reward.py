@@ -1,11 +1,22 @@
-"""Scores by hand: each part, and the total."""
+"""The score by hand: each part, fuzzy equality as by thefuzz, and the nouns of titles."""
+
+import importlib.util
+import re
+from difflib import SequenceMatcher
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.envs.webshop.test_simulator import goal, product
 from trca.envs.webshop.compat import quirks_of
-from trca.envs.webshop.data.nouns import noun_extractor
-from trca.envs.webshop.reward import score_purchase
+from trca.envs.webshop.reward import (
+    COLOURS,
+    colour_or_self,
+    noun_extractor,
+    says_the_same,
+    score_purchase,
+)
 
 
 def score(bought=None, options=None, asked=None, compat="clean"):
@@ -125,3 +136,112 @@ def test_categories_match_by_two_parts_in_any_order():
     assert score(near).category_match
     twice = product(0, product_category="Kitchen › Kitchen", query="x")
     assert not score(twice).category_match
+
+
+def token_set_ratio(first, second):
+    """The definition of thefuzz 0.19."""
+
+    def processed(text):
+        text = text.translate(dict.fromkeys(range(128, 256)))
+        return re.sub(r"\W", " ", text).lower().strip()
+
+    def ratio(a, b):
+        if a == b:
+            return 100
+        return round(100 * SequenceMatcher(None, a, b).ratio()) if a and b else 0
+
+    p1, p2 = processed(first), processed(second)
+    if not p1 or not p2:
+        return 0
+    tokens1, tokens2 = set(p1.split()), set(p2.split())
+    common = " ".join(sorted(tokens1 & tokens2))
+    one = f"{common} {' '.join(sorted(tokens1 - tokens2))}".strip()
+    two = f"{common} {' '.join(sorted(tokens2 - tokens1))}".strip()
+    return max(ratio(common, one), ratio(common, two), ratio(one, two))
+
+
+WORDS = """oven safe oven-safe ovens save heavy duty heavi 12 12oz oz wash machine machines XL xl
+piña pina ™ café caf 30cm 30 cm × us\xa0da usda ǅ ß ⌀"""
+words = st.sampled_from(WORDS.split(" "))
+phrases = st.lists(words, max_size=5).map(" ".join)
+
+
+@given(phrases | st.text(max_size=30), phrases | st.text(max_size=30))
+def test_phrases_of_products_are_compared_as_by_thefuzz(first, second):
+    assert says_the_same(first, second) == (token_set_ratio(first, second) > 85)
+
+
+@given(st.text(max_size=30), st.integers(0, 29), st.characters())
+def test_strings_that_differ_in_one_place_are_compared_as_by_thefuzz(text, place, other):
+    changed = text[:place] + other + text[place + 1 :]
+    assert says_the_same(text, changed) == (token_set_ratio(text, changed) > 85)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "same"),
+    [
+        ("heavy duty", "duty heavy", True),
+        ("heavy duty steel", "heavy duty", True),
+        ("heavy-duty", "Heavy Duty!", True),
+        # The original deletes characters of Latin-1 outside ASCII.
+        ("non\xa0stick", "nonstick", True),
+        ("café", "caf", True),
+        ("easy store", "easy carry", False),
+        ("dairy free", "dairy fre", True),
+        ("", "", False),
+        ("™", "™", False),
+    ],
+)
+def test_known_pairs(first, second, same):
+    assert says_the_same(first, second) is same
+
+
+def test_a_value_is_reduced_to_the_first_colour_in_it():
+    assert len(COLOURS) == len(set(COLOURS)) == 102
+    assert colour_or_self("violet lavender") == "lavender"
+    assert colour_or_self("steelivy fuchsia") == "fuchsia"
+    assert colour_or_self("titanium") == "tan"
+    assert colour_or_self("xl") == "xl"
+
+
+def test_recorded_nouns_are_the_tokens_that_start_with_a_letter():
+    nouns = noun_extractor("recorded")
+    assert nouns("Tan, 12oz™ Mug – tan_2 (XL)!") == ("tan", "mug", "tan_2", "xl")
+    assert nouns("12 – 3") == ()
+
+
+@pytest.mark.parametrize(
+    ("title", "nouns"),
+    [
+        ("Stainless Steel Insulated Water Bottle with Straw, 32 oz", "steel water bottle straw oz"),
+        ("Women's Casual Long Sleeve Cotton T-Shirt Pack of 2", "women sleeve cotton shirt pack"),
+        ("Organic Gluten-Free Oat Granola for Breakfast", "gluten oat granola breakfast"),
+        ("Heavy Duty HDMI Cable, Braided, Fully Shielded", "duty hdmi cable"),
+        ("Adjustable Wooden Bed Frame for Kids", "bed frame kids"),
+        ("Wireless Bluetooth Earbuds with Charging Case", "bluetooth earbuds charging case"),
+        ("Red Seed Crackers", "seed crackers"),
+        ("the heavy and the durable", "durable"),
+        ("", ""),
+        ("12 – 3", ""),
+    ],
+)
+def test_simple_nouns_name_the_thing_and_not_its_praise(title, nouns):
+    assert noun_extractor("simple")(title) == tuple(nouns.split())
+
+
+def test_spacy_without_its_model_says_how_to_get_it():
+    with pytest.raises(ModuleNotFoundError, match="spacy download no_such_model"):
+        noun_extractor("spacy:no_such_model")
+
+
+def test_spacy_nouns_are_those_the_model_tags(tmp_path):
+    if importlib.util.find_spec("spacy") is None:
+        pytest.skip("spaCy is not installed")
+    import spacy
+
+    model = spacy.blank("en")
+    model.add_pipe("attribute_ruler").add(
+        patterns=[[{"LOWER": "mug"}]], attrs={"POS": "NOUN"}
+    )  # fmt: skip
+    model.to_disk(tmp_path / "model")
+    assert noun_extractor(f"spacy:{tmp_path / 'model'}")("The Red Mug mug") == ("mug", "mug")

@@ -4,8 +4,8 @@ import pytest
 
 from trca.envs.webshop.data.catalogue import Catalogue
 from trca.envs.webshop.data.products import Product
-from trca.envs.webshop.goals import Goal
 from trca.envs.webshop.simulator import Simulator
+from trca.envs.webshop.tasks import Goal
 
 
 def product(number, **changes):
@@ -193,12 +193,3 @@ def test_a_goal_that_is_not_there_is_refused(simulator):
     for index in (-1, 2):
         with pytest.raises(IndexError, match="choose 0 to 1"):
             simulator.reset(index)
-
-
-def test_unknown_modes_list_the_known(catalogue):
-    with pytest.raises(ValueError, match="choose text or text_rich"):
-        Simulator(catalogue, (goal(),), "html")
-    with pytest.raises(ValueError, match="choose clean or original"):
-        Simulator(catalogue, (goal(),), compat="modern")
-    with pytest.raises(ValueError, match="choose simple, recorded, spacy"):
-        Simulator(catalogue, (goal(),), nouns="none")

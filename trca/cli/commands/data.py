@@ -40,11 +40,12 @@ def alfworld(
     - `trca data alfworld --from json_2.1.1.tar.xz --to ~/alfworld`
     - `trca train embedded/alfworld_full --games official`
     """
-    from trca.envs.alfworld.data.download import DownloadError, fetch_games
-    from trca.envs.alfworld.simulator import GameFileError
+    from trca.envs.alfworld.data.official import DownloadError, fetch_games
+    from trca.envs.alfworld.data.sources import OfficialGames
+    from trca.envs.alfworld.game import GameFileError
 
     with refusing(DownloadError, GameFileError, OSError):
-        games = fetch_games(to, archive)
+        games = OfficialGames(fetch_games(to, archive))
     counts = ", ".join(f"{split} {len(games.task_ids(split))}" for split in games.splits)
     console.print(f"{games.name}: {counts}", markup=False)
     if to is not None:
@@ -91,8 +92,8 @@ def webshop(
     - `trca data webshop ~/webshop`
     """
     from trca.envs.webshop.data import official
-    from trca.envs.webshop.data.catalogue import open_catalogue
     from trca.envs.webshop.data.jsonfile import DataFileError
+    from trca.envs.webshop.data.sources import open_catalogue
 
     if path is None:
         console.print("Fetch either size into a folder, with the instructions by people:\n")
@@ -148,8 +149,7 @@ def searchqa(
     - `trca data searchqa --corpus wiki-18.jsonl.gz --to wiki --workers 8`
     - `trca data searchqa --questions FlashRAG_datasets --to data/searchqa`
     """
-    from trca.envs.searchqa.data.datasets import DATASETS
-    from trca.envs.searchqa.data.prepare import SOURCES, prepare_questions
+    from trca.envs.searchqa.data.datasets import DATASETS, SOURCES, prepare_questions
     from trca.envs.searchqa.data.questions import QuestionFileError
 
     if corpus is None and not questions:
@@ -189,16 +189,16 @@ def searchqa(
 def _index(corpus: Path, folder: Path, workers: int) -> None:
     from trca.common.progress import progress
     from trca.envs.retrieval.passages import CorpusError
-    from trca.envs.searchqa.data.prepare import CapacityError, build_index, plan_index
+    from trca.envs.searchqa.data.corpora import CapacityError, build_index, estimate_index
 
     with refusing(CapacityError, CorpusError, OSError, EOFError):
-        plan = plan_index(corpus, folder, workers)
+        estimate = estimate_index(corpus, folder, workers)
         console.print(
-            f"about {plan.passages:,} passages, {plan.disk / 2**30:,.2f} GiB of disk and"
-            f" {plan.memory / 2**30:,.1f} GiB of memory while it is built"
+            f"about {estimate.passages:,} passages, {estimate.disk / 2**30:,.2f} GiB of disk and"
+            f" {estimate.memory / 2**30:,.1f} GiB of memory while it is built"
         )
         with progress(f"the index of {corpus}") as tick:
-            count = build_index(plan, tick)
+            count = build_index(corpus, folder, workers, tick)
     console.print(f"{count:,} passages are indexed")
     setting = f"corpus={folder.resolve()}"
     console.print(f"Search them with trca train searchqa --set env_config.{setting}", markup=False)

@@ -48,10 +48,7 @@ class ALFWorldBinding:
 
 
 def bind(instruction: str) -> ALFWorldBinding:
-    """Parses an instruction, in either phrasing of the six task types.
-
-    Args:
-        instruction: The instruction, such as ``put a clean mug in shelf.``
+    """Parses an instruction such as ``put a clean mug in shelf.``, in either phrasing.
 
     Raises:
         ValueError: If the instruction has no known form.

@@ -11,17 +11,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, ClassVar, Final
 
-from gymnasium.error import ResetNeeded
-
-from trca.common.names import unknown
-from trca.common.shared import SharedTuple
 from trca.envs.alfworld.adapter import ALFWorldAdapter
-from trca.envs.alfworld.binding import bind
 from trca.envs.alfworld.data.sources import game_source
-from trca.envs.alfworld.demonstrator import demonstrated_action, demonstrated_subgoal
-from trca.envs.alfworld.oracle import oracle_action, walkthrough
 from trca.envs.alfworld.pages import REJECTED
+from trca.envs.alfworld.players import (
+    demonstrated_action,
+    demonstrated_subgoal,
+    oracle_action,
+    walkthrough,
+)
 from trca.envs.alfworld.simulator import Simulator
+from trca.envs.panel import Tasks
 from trca.envs.text_env import Gold, Outcome, TextEnv
 
 ENV_ID: Final = "trca/ALFWorld-v0"
@@ -37,8 +37,6 @@ class ALFWorldEnv(TextEnv):
 
     Attributes:
         source: The source of the games.
-        split: Name of the split that provides the tasks.
-        max_steps: The step limit.
     """
 
     env_id = ENV_ID
@@ -48,6 +46,7 @@ class ALFWorldEnv(TextEnv):
     tiny_policy: ClassVar = {"max_steps": 16}
     language = ("games", "task_types")
     idle_actions = frozenset({"help", "inventory", "look"})
+    _simulator: Simulator
 
     def __init__(
         self,
@@ -78,14 +77,14 @@ class ALFWorldEnv(TextEnv):
         """
         super().__init__(split, max_steps, render_mode)
         self.source = game_source(games)
-        self._task_ids = SharedTuple(self.source.task_ids(split, task_types))
+        task_ids = self.source.task_ids(split, task_types)
+        self._tasks = Tasks(split, {each: self.source.task_type(each) for each in task_ids})
         self._task_type = ""
-        self._simulator: Simulator | None = None
 
     @property
     def task_ids(self) -> tuple[str, ...]:
         """The task ids of the split, in panel order."""
-        return self._task_ids
+        return self._tasks.ids
 
     @property
     def admissible_actions(self) -> list[str]:
@@ -94,14 +93,12 @@ class ALFWorldEnv(TextEnv):
 
     def gold(self, task_id: str) -> Gold:
         """The walkthrough of the game file; the oracle's actions for a generated game."""
-        if task_id not in self._task_ids:
-            raise unknown(f"task of split {self.split!r}", task_id, self._task_ids)
+        self._tasks.find(task_id)
         return Gold(walkthrough=walkthrough(self.source.load(task_id)))
 
     def oracle_action(self) -> str:
         """The next action of a way to success, from the true state of the game."""
-        simulator = self._playing()
-        return oracle_action(bind(simulator.game.task), simulator)
+        return oracle_action(self._playing())
 
     def demonstrator_action(self) -> str:
         """A sensible next action, derived from the agent's observations."""
@@ -125,9 +122,7 @@ class ALFWorldEnv(TextEnv):
 
     def start_task(self, task_id: Any, options: dict[str, Any]) -> str:
         """Loads the game of a task."""
-        if task_id not in self._task_ids:
-            raise unknown(f"task of split {self.split!r}", task_id, self._task_ids)
-        self._task_type = self.source.task_type(task_id)
+        self._task_type = self._tasks.find(task_id)
         self._simulator = Simulator(self.source.load(task_id))
         return self._simulator.reset()
 
@@ -145,6 +140,5 @@ class ALFWorldEnv(TextEnv):
         )
 
     def _playing(self) -> Simulator:
-        if self._simulator is None:
-            raise ResetNeeded("no task was started: call reset() first")
+        self._check_started()
         return self._simulator

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from trca.common.shared import Shared
 from trca.envs.alfworld.pages import display_names
-from trca.envs.alfworld.pddl import PddlError, Problem, Query, parse_problem
+from trca.envs.alfworld.pddl import Fact, PddlError, parse_problem
 
 _SINKS: Final = {
     "e733dcfa5154": frozenset({"sinktype", "sinkbasintype"}),
@@ -76,7 +76,7 @@ class Game(Shared):
     Attributes:
         task: The instruction, such as ``put a clean mug in shelf.``
         walkthrough: Actions that solve the task; empty if the file has none.
-        goal: The conditions for success; all blocks must hold.
+        goal: The conditions for success: in each block, all facts of a case must hold.
         names: Displayed name of each id.
         start: Location of the agent at the start.
         location: Location of each receptacle.
@@ -123,8 +123,8 @@ class Game(Shared):
             raise GameFileError(source, "unknown rules: its PDDL domain is not ALFWorld's")
         self.task: str = _task(data["grammar"], source)
         try:
-            problem = parse_problem(data["pddl_problem"], _SIGNATURES, _CHANGING)
-            self._read(problem, sinks)
+            facts, self.goal = parse_problem(data["pddl_problem"], _SIGNATURES, _CHANGING)
+            self._read(facts, sinks)
         except PddlError as error:
             reason = str(error)[:500]
             raise GameFileError(source, f"its PDDL problem cannot be played: {reason}") from None
@@ -150,9 +150,7 @@ class Game(Shared):
             raise GameFileError(path, "not an ALFWorld game: its JSON is not an object")
         return cls(data, path)
 
-    def _read(self, problem: Problem, sinks: frozenset[str]) -> None:
-        facts = problem.facts
-
+    def _read(self, facts: Mapping[str, list[Fact]], sinks: frozenset[str]) -> None:
         def pairs(name: str) -> list[tuple[str, str]]:
             return [(fact[1], fact[2]) for fact in facts.get(name, ())]
 
@@ -168,7 +166,6 @@ class Game(Shared):
         start = pairs("atlocation")
         if len(start) != 1:
             raise PddlError(f"the agent is at {len(start)} places at the start, not at one")
-        self.goal: tuple[Query, ...] = problem.goal
         self.names = display_names(
             {name for group in facts.values() for f in group for name in f[1:]}
         )

@@ -50,22 +50,6 @@ def listing(names: Iterable[str]) -> str:
     return joined([f"a {name}" for name in names])
 
 
-def intro(surroundings: str, task: str) -> str:
-    """The first observation."""
-    return f"-= Welcome to TextWorld, ALFRED! =-\n\n{surroundings}\n\nYour task is to: {task}"
-
-
-def middle_of_room(receptacles: Iterable[str]) -> str:
-    """The description of a place without receptacles in reach."""
-    seen = listing(receptacles)
-    return f"You are in the middle of a room. Looking quickly around you, you see {seen}."
-
-
-def facing(receptacles: list[str], beside: Iterable[str]) -> str:
-    """The description of a place with receptacles in reach."""
-    return f"You are facing the {joined(receptacles)}. Next to it, you see {listing(beside)}."
-
-
 def contents(receptacle: str, things: Iterable[str], *, openable: bool, opened: bool) -> str:
     """The description of a receptacle's contents."""
     if not openable:
@@ -75,20 +59,8 @@ def contents(receptacle: str, things: Iterable[str], *, openable: bool, opened: 
     return f"The {receptacle} is closed."
 
 
-def vessel(thing: str, inside: Iterable[str]) -> str:
-    """The description of an object that can hold objects."""
-    return f"This is a normal {thing}. In it, you see {listing(inside)}."
-
-
 def inspected(thing: str, states: Collection[str], *, toggleable: bool, sliceable: bool) -> str:
-    """The description of an object that can hold nothing.
-
-    Args:
-        thing: Name of the object.
-        states: Predicates that hold for the object, such as ``ishot``.
-        toggleable: Whether the object has a switch.
-        sliceable: Whether the object can be sliced.
-    """
+    """The description of an object that can hold nothing, by its `game.STATES`."""
     for needed, adjective in _ADJECTIVES:
         if all(state in states for state in needed):
             return f"This is a {adjective}{thing}."

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import product
 from math import prod
 from typing import Final, TypeAlias
@@ -14,6 +13,11 @@ Fact: TypeAlias = tuple[str, ...]
 """A ground atom: the predicate and its arguments, all in lower case."""
 Signatures: TypeAlias = Mapping[str, tuple[str, ...]]
 """Predicate -> the types of its arguments."""
+Cases: TypeAlias = tuple[tuple[Fact, ...], ...]
+"""One existential block of a goal, grounded on the facts that never change.
+
+Each case is a set of changing facts. The block holds if all facts of a case hold.
+"""
 Node: TypeAlias = "str | list[Node]"
 
 _TOKEN: Final = re.compile(r"[()]|[^\s()]+")
@@ -25,40 +29,15 @@ class PddlError(ValueError):
     """The text is not a PDDL problem for ALFWorld's domain."""
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
-    """One existential block of a goal, grounded on the facts that never change.
+def parse_problem(
+    text: str, signatures: Signatures, changing: Signatures
+) -> tuple[dict[str, list[Fact]], tuple[Cases, ...]]:
+    """Parses a problem with the predicates of its initial state and those that actions change.
 
-    Attributes:
-        cases: Each case is a set of changing facts. The block holds if all facts of a case hold.
-    """
+    All further predicates of the goal are evaluated on the initial state.
 
-    cases: tuple[tuple[Fact, ...], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """A parsed problem.
-
-    Attributes:
-        types: Type of each declared object.
-        facts: The facts of the initial state.
-        goal: The blocks that must all hold.
-    """
-
-    types: dict[str, str]
-    facts: dict[str, list[Fact]]
-    goal: tuple[Query, ...]
-
-
-def parse_problem(text: str, signatures: Signatures, changing: Signatures) -> Problem:
-    """Parses a problem.
-
-    Args:
-        text: The PDDL text.
-        signatures: The predicates of the initial state.
-        changing: The predicates that actions change. All further predicates of the goal are
-            evaluated on the initial state.
+    Returns:
+        The facts of the initial state by predicate, and the blocks of the goal that must all hold.
 
     Raises:
         PddlError: If the text is not a valid problem. The message names the problem.
@@ -81,9 +60,7 @@ def parse_problem(text: str, signatures: Signatures, changing: Signatures) -> Pr
     goal = sections[":goal"][0]
     blocks = goal[1:] if isinstance(goal, list) and goal[:1] == ["and"] else [goal]
     predicates = {**signatures, **changing}
-    return Problem(
-        types, dict(facts), tuple(_query(b, types, facts, predicates, changing) for b in blocks)
-    )
+    return dict(facts), tuple(_cases(b, types, facts, predicates, changing) for b in blocks)
 
 
 def _tree(text: str) -> list[list[Node]]:
@@ -146,13 +123,13 @@ def _atom(node: Node) -> Fact:
     return tuple(str(word) for word in node)
 
 
-def _query(
+def _cases(
     block: Node,
     types: Mapping[str, str],
     facts: Mapping[str, list[Fact]],
     predicates: Signatures,
     changing: Signatures,
-) -> Query:
+) -> Cases:
     """Grounds a block of the goal on the facts that never change."""
     variables: list[tuple[str, str]] = []
     atoms: list[Fact] = []
@@ -189,7 +166,7 @@ def _query(
         cases[tuple((c[0], *(full.get(word, word) for word in c[1:])) for c in goal_atoms)] = None
     if not cases:
         raise PddlError("its goal can never be met: nothing in the room fits it")
-    return Query(tuple(cases))
+    return tuple(cases)
 
 
 def _limit(cases: int) -> None:

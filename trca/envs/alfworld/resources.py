@@ -8,7 +8,7 @@ games. The package ``alfworld`` is not needed; it would require TextWorld, spaCy
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib import resources
 from typing import Any, Final
@@ -45,65 +45,30 @@ def check_task_types(task_types: Iterable[str]) -> tuple[str, ...]:
     return tuple(name for name in TASK_TYPES if name in names)
 
 
-def _read(name: str) -> str:
-    return (resources.files(__package__) / "data" / "rules" / name).read_text("utf-8")
-
-
-@cache
-def domain() -> str:
-    """The PDDL domain ``alfred.pddl``."""
-    return _read("alfred.pddl")
-
-
-@cache
-def grammar() -> str:
-    """The text grammar ``alfred.twl2``, with ``UNKNOWN GOAL`` in place of the instruction."""
-    return _read("alfred.twl2")
-
-
-@cache
-def _tables() -> dict[str, Any]:
-    tables: dict[str, Any] = json.loads(_read("tables.json"))
-    return tables
-
-
-def goal_pddl(goal: str, *, target: str, destination: str, lamp: str) -> str:
-    """The goal section of a problem, with the closing parenthesis of the problem."""
-    text: str = _tables()["goals"][goal]["pddl"]
-    return text.replace("#", "-").format(obj=target, recep=destination, toggle=lamp)
-
-
-def instruction_templates(goal: str) -> tuple[str, ...]:
-    """The templates of an instruction, with placeholders ``{obj}``, ``{recep}``, ``{toggle}``."""
-    return tuple(_tables()["goals"][goal]["templates"])
+_RULES: Final = resources.files(__package__) / "data" / "rules"
+_TABLES: Final = json.loads((_RULES / "tables.json").read_text("utf-8"))
+DOMAIN: Final = (_RULES / "alfred.pddl").read_text("utf-8")
+"""The PDDL domain."""
+GRAMMAR: Final = (_RULES / "alfred.twl2").read_text("utf-8")
+"""The text grammar, with ``UNKNOWN GOAL`` in place of the instruction."""
+GOAL_TEXTS: Final[Mapping[str, Any]] = {
+    name: _TABLES["goals"][goal] for name, goal in GOALS.items()
+}
+"""Task type -> ``pddl``, the template of the goal section of a problem, and ``templates`` of the
+instruction; with placeholders ``{obj}``, ``{recep}`` and ``{toggle}``."""
+ACTION_OBJECTS: Final = {name: frozenset(each) for name, each in _TABLES["action_objects"].items()}
+"""``Cleanable``, ``Heatable``, ``Coolable`` or ``Sliceable`` -> object types."""
+OPENABLE: Final = frozenset[str](_TABLES["openable"])
+"""The receptacle types with a door, a lid or a drawer."""
+MOVABLE_RECEPTACLES: Final = frozenset[str](_TABLES["movable_receptacles"])
+"""The object types that are also receptacles, such as a bowl."""
+TYPE_NAMES: Final[Mapping[str, str]] = {
+    name.lower(): name for name in (*_TABLES["objects"], *_TABLES["receptacle_objects"])
+}
+"""Type names in lower case, as in the text -> type names in the tables."""
 
 
 @cache
 def can_contain(receptacle: str) -> frozenset[str]:
     """The object types that a receptacle type may hold."""
-    return frozenset(_tables()["receptacle_objects"].get(receptacle, ()))
-
-
-@cache
-def allows(action: str) -> frozenset[str]:
-    """The object types that are ``Cleanable``, ``Heatable``, ``Coolable`` or ``Sliceable``."""
-    return frozenset(_tables()["action_objects"][action])
-
-
-@cache
-def openable() -> frozenset[str]:
-    """The receptacle types with a door, a lid or a drawer."""
-    return frozenset(_tables()["openable"])
-
-
-@cache
-def movable_receptacles() -> frozenset[str]:
-    """The object types that are also receptacles, such as a bowl."""
-    return frozenset(_tables()["movable_receptacles"])
-
-
-@cache
-def type_names() -> dict[str, str]:
-    """Type names in lower case, as in the text -> type names in the tables."""
-    tables = _tables()
-    return {name.lower(): name for name in (*tables["objects"], *tables["receptacle_objects"])}
+    return frozenset(_TABLES["receptacle_objects"].get(receptacle, ()))

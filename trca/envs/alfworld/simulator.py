@@ -14,7 +14,7 @@ simulator stores changes only, so a process can hold thousands. Simulators share
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Final
 
 from trca.envs.alfworld import pages as text
@@ -34,6 +34,11 @@ class Simulator:
         admissible_actions: The admissible actions now, sorted.
         won: Whether the task is completed.
         done: Whether the game is over. Only success ends a game.
+        place: Location of the agent. Hidden from agents, as are all further attributes.
+        held: The object in hand, or empty.
+        opened: The open receptacles.
+        contents: Objects in each receptacle, sorted.
+        states: Predicate of `game.STATES` -> objects with this state.
     """
 
     def __init__(self, game: Game) -> None:
@@ -44,18 +49,21 @@ class Simulator:
     def reset(self) -> str:
         """Restarts the game and returns the first observation."""
         game = self.game
-        self._place = game.start
-        self._held = ""
-        self._opened = set(game.opened)
-        self._contents: dict[str, list[str] | tuple[str, ...]] = dict(game.contents)
+        self.place = game.start
+        self.held = ""
+        self.opened = set(game.opened)
+        self.contents: dict[str, list[str] | tuple[str, ...]] = dict(game.contents)
         self._places = dict(game.places)
-        self._states = {state: set(things) for state, things in game.states.items()}
+        self.states = {state: set(things) for state, things in game.states.items()}
         self._left: set[tuple[str, str]] = set()
         self._offer()
         self.won = self._goal_holds()
         self.done = False
         room = [game.names[receptacle] for receptacle in sorted(game.location)]
-        self._last = text.intro(self._look(room), game.task)
+        self._last = (
+            f"-= Welcome to TextWorld, ALFRED! =-\n\n{self._look(room)}\n\n"
+            f"Your task is to: {game.task}"
+        )
         return self._last
 
     def step(self, action: str) -> str:
@@ -75,30 +83,10 @@ class Simulator:
         self.done = self.won
         return self._last
 
-    @property
-    def facts(self) -> Iterator[Fact]:
-        """The true facts of the current state, in displayed names; hidden from agents."""
-        game, names = self.game, self.game.names
-        yield "atlocation", "agent", self._place
-        for receptacle, place in game.location.items():
-            yield "receptacleatlocation", names[receptacle], place
-        for receptacle in game.openable:
-            yield "openable", names[receptacle]
-        for receptacle in self._opened:
-            yield "opened", names[receptacle]
-        for receptacle, things in self._contents.items():
-            for thing in things:
-                yield "inreceptacle", names[thing], names[receptacle]
-        for state, members in self._states.items():
-            for thing in members:
-                yield state, names[thing]
-        if self._held:
-            yield "holds", "agent", names[self._held]
-
     def _offer(self) -> None:
         """Collects the actions with satisfied preconditions, by name."""
-        game, names, held = self.game, self.game.names, self._held
-        here = game.receptacles_at.get(self._place, ())
+        game, names, held = self.game, self.game.names, self.held
+        here = game.receptacles_at.get(self.place, ())
         actions: dict[str, tuple[str, str, str]] = {
             action: ("goto", "", receptacle)
             for action, receptacle in game.goto.items()
@@ -111,10 +99,10 @@ class Simulator:
             actions[f"examine {box}"] = ("examine", "", receptacle)
             accessible = True
             if receptacle in game.openable:
-                accessible = receptacle in self._opened
+                accessible = receptacle in self.opened
                 verb = "close" if accessible else "open"
                 actions[f"{verb} {box}"] = (verb, "", receptacle)
-            for thing in self._contents.get(receptacle, ()):
+            for thing in self.contents.get(receptacle, ()):
                 if accessible and not held and thing in game.pickupable:
                     actions[f"take {names[thing]} from {box}"] = ("take", thing, receptacle)
                 if thing in game.toggleable:
@@ -130,7 +118,7 @@ class Simulator:
             actions[f"examine {names[held]}"] = ("examine", held, "")
             if game.object_type.get(held) in _KNIVES:
                 for thing in game.sliceable:
-                    if self._place in self._places.get(thing, ()):
+                    if self.place in self._places.get(thing, ()):
                         action = f"slice {names[thing]} with {names[held]}"
                         actions[action] = ("slice", thing, held)
         self._actions = actions
@@ -140,50 +128,50 @@ class Simulator:
         game, names = self.game, self.game.names
         match verb:
             case "goto":
-                self._place = game.location[other]
+                self.place = game.location[other]
                 return f"You arrive at {names[other]}. {self._describe(other)}"
             case "open":
-                self._opened.add(other)
+                self.opened.add(other)
                 return f"You open the {names[other]}. {self._describe(other)}"
             case "close":
-                self._opened.discard(other)
+                self.opened.discard(other)
                 return f"You close the {names[other]}."
             case "take":
-                self._contents[other] = [t for t in self._contents[other] if t != thing]
-                self._places[thing] = self._places.get(thing, frozenset()) - {self._place}
+                self.contents[other] = [t for t in self.contents[other] if t != thing]
+                self._places[thing] = self._places.get(thing, frozenset()) - {self.place}
                 self._left.add((thing, other))
-                self._held = thing
+                self.held = thing
                 return f"You pick up the {names[thing]} from the {names[other]}."
             case "move":
-                things = [t for t in self._contents.get(other, ()) if t != thing]
+                things = [t for t in self.contents.get(other, ()) if t != thing]
                 insort(things, thing)
-                self._contents[other] = things
-                self._places[thing] = self._places.get(thing, frozenset()) | {self._place}
+                self.contents[other] = things
+                self._places[thing] = self._places.get(thing, frozenset()) | {self.place}
                 self._left.discard((thing, other))
-                self._held = ""
+                self.held = ""
                 return f"You move the {names[thing]} to the {names[other]}."
             case "heat":
-                self._states["ishot"].add(thing)
-                self._states["iscool"].discard(thing)
+                self.states["ishot"].add(thing)
+                self.states["iscool"].discard(thing)
                 return f"You heat the {names[thing]} using the {names[other]}."
             case "clean":
-                self._states["isclean"].add(thing)
+                self.states["isclean"].add(thing)
                 return f"You clean the {names[thing]} using the {names[other]}."
             case "cool":
-                self._states["iscool"].add(thing)
-                self._states["ishot"].discard(thing)
+                self.states["iscool"].add(thing)
+                self.states["ishot"].discard(thing)
                 return f"You cool the {names[thing]} using the {names[other]}."
             case "use":
-                self._states["istoggled"].add(thing)
+                self.states["istoggled"].add(thing)
                 return f"You turn on the {names[thing]}."
             case "slice":
-                self._states["issliced"].add(thing)
+                self.states["issliced"].add(thing)
                 return f"You sliced the {names[thing]} with the {names[other]}."
             case "examine":
                 return self._inspect(thing) if thing else self._describe(other)
             case "inventory":
-                if self._held:
-                    return f"You are carrying: a {names[self._held]}."
+                if self.held:
+                    return f"You are carrying: a {names[self.held]}."
                 return "You are not carrying anything."
             case "look":
                 return self._look()
@@ -194,18 +182,19 @@ class Simulator:
         names = self.game.names
         return text.contents(
             names[receptacle],
-            [names[thing] for thing in self._contents.get(receptacle, ())],
+            [names[thing] for thing in self.contents.get(receptacle, ())],
             openable=receptacle in self.game.openable,
-            opened=receptacle in self._opened,
+            opened=receptacle in self.opened,
         )
 
     def _inspect(self, thing: str) -> str:
         game, name = self.game, self.game.names[thing]
         if thing in game.vessels:
-            return text.vessel(name, [game.names[held] for held in game.inside.get(thing, ())])
+            inside = text.listing(game.names[held] for held in game.inside.get(thing, ()))
+            return f"This is a normal {name}. In it, you see {inside}."
         return text.inspected(
             name,
-            {state for state, things in self._states.items() if thing in things},
+            {state for state, things in self.states.items() if thing in things},
             toggleable=thing in game.toggleable,
             sliceable=thing in game.sliceable,
         )
@@ -213,30 +202,32 @@ class Simulator:
     def _look(self, room: Iterable[str] = ()) -> str:
         """The surroundings. As in the original, only the first observation lists the ``room``."""
         names = self.game.names
-        here = self.game.receptacles_at.get(self._place, ())
+        here = self.game.receptacles_at.get(self.place, ())
         if not here:
-            return text.middle_of_room(room)
-        beside = [
+            seen = text.listing(room)
+            return f"You are in the middle of a room. Looking quickly around you, you see {seen}."
+        beside = text.listing(
             names[thing]
             for thing, receptacle in sorted(self._left)
-            if receptacle in here and self._place in self._places.get(thing, ())
-        ]
-        return text.facing([names[receptacle] for receptacle in here], beside)
+            if receptacle in here and self.place in self._places.get(thing, ())
+        )
+        facing = text.joined([names[receptacle] for receptacle in here])
+        return f"You are facing the {facing}. Next to it, you see {beside}."
 
     def _goal_holds(self) -> bool:
-        return all(any(all(map(self._holds, case)) for case in q.cases) for q in self.game.goal)
+        return all(any(all(map(self._holds, case)) for case in cases) for cases in self.game.goal)
 
     def _holds(self, fact: Fact) -> bool:
         match fact:
             case ("inreceptacle", thing, receptacle):
-                return thing in self._contents.get(receptacle, ())
+                return thing in self.contents.get(receptacle, ())
             case ("atlocation", _, place):
-                return place == self._place
+                return place == self.place
             case ("holds", _, thing):
-                return thing == self._held
+                return thing == self.held
             case ("opened", receptacle):
-                return receptacle in self._opened
+                return receptacle in self.opened
             case (state, thing):
-                return thing in self._states[state]
+                return thing in self.states[state]
             case _:
                 return False

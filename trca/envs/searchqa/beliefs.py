@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from trca.envs.searchqa.binding import SearchQABinding
@@ -12,29 +11,6 @@ from trca.envs.searchqa.english import names_in, stems_of
 from trca.envs.searchqa.reading import Action, Shown, says, spaced
 
 _SENTENCE: Final = re.compile(r"(?<=[.!?…])\s+(?=\W*[A-Z0-9])")
-
-
-@dataclass
-class Known:
-    """A passage that was shown.
-
-    Attributes:
-        shown: Its longest form so far.
-        words: The words of title and text, with a space around each word.
-        stems: The stems of these words.
-        supports: Whether it supports the answer; see `SearchQAFacts`.
-        linked: Whether it supports the answer through a lead.
-    """
-
-    shown: Shown
-    words: str = ""
-    stems: frozenset[str] = frozenset()
-    supports: bool = False
-    linked: bool = False
-
-    def __post_init__(self) -> None:
-        """Computes words and stems."""
-        self.words, self.stems = self.shown.words, self.shown.stems
 
 
 class Beliefs:
@@ -47,7 +23,9 @@ class Beliefs:
             written).
         results: Keys of the last search's results, in order.
         page: Keys of the passages in the current observation.
-        known: All passages shown so far, by key, in order of first sight.
+        known: The longest form of all passages shown so far, by key, in order of first sight.
+        supporting: Keys of the passages that support the answer; see `SearchQAFacts`.
+        linked: Keys of the passages that support the answer through a lead.
         read: Keys of the opened passages.
         names: Names of the question that a passage has shown.
         relations: Words of the relation that a relevant passage has shown.
@@ -63,7 +41,9 @@ class Beliefs:
         self.queries: dict[str, str] = {}
         self.results: tuple[tuple[str, str], ...] = ()
         self.page: tuple[tuple[str, str], ...] = ()
-        self.known: dict[tuple[str, str], Known] = {}
+        self.known: dict[tuple[str, str], Shown] = {}
+        self.supporting: set[tuple[str, str]] = set()
+        self.linked: set[tuple[str, str]] = set()
         self.read: set[tuple[str, str]] = set()
         self.names: dict[str, None] = {}
         self.relations: dict[str, None] = {}
@@ -80,7 +60,11 @@ class Beliefs:
             self.reply = action.argument
             self.page = ()
             return
-        self.page = tuple([self._add(passage) for passage in passages])
+        self.page = tuple([passage.key for passage in passages])
+        for passage in passages:
+            before = self.known.get(passage.key)
+            if before is None or len(before.text) < len(passage.text):
+                self.known[passage.key] = passage
         if action.verb == "search":
             query = spaced(action.argument)
             self.queries.pop(query, None)
@@ -90,7 +74,7 @@ class Beliefs:
             self.read.update(self.page)
         self._understand()
 
-    def match(self, passage: Known) -> int:
+    def match(self, passage: Shown) -> int:
         """Number of the question's content words in a passage."""
         return len(self._telling & passage.stems)
 
@@ -98,35 +82,15 @@ class Beliefs:
         """Largest number of the question's content words in a passage shown so far."""
         return max([self.match(passage) for passage in self.known.values()], default=0)
 
-    def support(self) -> list[Known]:
-        """The supporting passages, in order of first sight."""
-        return [passage for passage in self.known.values() if passage.supports]
-
-    def has_lead(self, passage: Known) -> bool:
+    def has_lead(self, passage: Shown) -> bool:
         """Whether the title of a passage contains a lead."""
-        heading = passage.shown.heading
-        return any(lead in heading for lead in self.leads)
+        return any(lead in passage.heading for lead in self.leads)
 
-    def relevant(self, passage: Known) -> bool:
+    def relevant(self, passage: Shown) -> bool:
         """Whether a passage has a lead in its title or contains a name of the question."""
         return self.has_lead(passage) or any(
             says(passage.words, name) for name in self.binding.entities
         )
-
-    def stand_in(self, text: str, passages: Iterable[Known]) -> bool:
-        """Whether one of the passages contains the words of a text side by side."""
-        return any(says(passage.words, text) for passage in passages)
-
-    def _add(self, passage: Shown) -> tuple[str, str]:
-        """Stores the longest form of a passage and returns its key."""
-        key = passage.key
-        before = self.known.get(key)
-        if before is None or len(before.shown.text) < len(passage.text):
-            self.known[key] = Known(passage)
-            if before is not None:
-                self.known[key].supports = before.supports
-                self.known[key].linked = before.linked
-        return key
 
     def _understand(self) -> None:
         """Updates names, relations, supporting passages and leads.
@@ -143,17 +107,18 @@ class Beliefs:
                 )
                 cues = [cue for cue in self.binding.relation if cue in passage.stems]
                 self.relations.update(dict.fromkeys(cues))
-                if cues and not passage.supports:
-                    passage.supports = True
-                    passage.linked = self.has_lead(passage)
+                if cues and passage.key not in self.supporting:
+                    self.supporting.add(passage.key)
+                    if self.has_lead(passage):
+                        self.linked.add(passage.key)
                 if cues and leading:
                     new_leads.update(self._leads_of(passage))
             self.leads.update({k: v for k, v in new_leads.items() if k not in self.leads})
 
-    def _leads_of(self, passage: Known) -> Iterator[tuple[str, str]]:
+    def _leads_of(self, passage: Shown) -> Iterator[tuple[str, str]]:
         """Names in the sentences of a passage that contain the bridge or the relation."""
         cues = frozenset(self.binding.bridge or self.binding.relation)
-        for sentence in sentences(passage.shown):
+        for sentence in sentences(passage):
             if cues.isdisjoint(stems_of(sentence)):
                 continue
             for name in names_in(sentence):

@@ -83,7 +83,9 @@ def bind(question: str) -> SearchQABinding:
     if text.startswith('"') and text.endswith('"') and '""' in text:
         text = text[1:-1].replace('""', '"')  # the quotation marks of a CSV table
     choices = _choices(text)
-    names = names_asked(text, bool(choices) or _is_yes_no(text)) or _longest_run(text)
+    answer_format = _format(text, choices)
+    splitting = answer_format in ("choice", "yes or no")
+    names = names_asked(text, splitting) or _longest_run(text)
     content = _telling(text, {word for name in names for word in words_of(name)})
     limiting = [w for w in content if w in _LIMITING or any(c.isdigit() for c in w)]
     relation = _stems(w for w in content if w not in limiting)
@@ -96,7 +98,7 @@ def bind(question: str) -> SearchQABinding:
         relation=relation,
         bridge=bridge if len(bridge) < len(relation) else (),
         constraints=tuple(dict.fromkeys(limiting)),
-        answer_format=_format(text, choices),
+        answer_format=answer_format,
         choices=choices,
     )
 
@@ -121,15 +123,11 @@ def formats_of(answer: str, choices: Sequence[str]) -> tuple[AnswerFormat, ...]:
     return tuple([name for name, has in fits.items() if has])
 
 
-def _is_yes_no(text: str) -> bool:
-    return _YES_NO.match(text.lower()) is not None
-
-
 def _format(text: str, choices: Sequence[str]) -> AnswerFormat:
     lowered = text.lower()
     if choices:
         return "choice"
-    if _is_yes_no(text):
+    if _YES_NO.match(lowered):
         return "yes or no"
     if _DATE.match(lowered):
         return "date"

@@ -76,9 +76,7 @@ def names_in(text: str) -> tuple[str, ...]:
 def names_asked(question: str, splitting: bool) -> tuple[str, ...]:
     """The names in a question without repeats: quoted text, then runs of capitalised words.
 
-    Args:
-        question: The question.
-        splitting: Whether ``and`` separates two names.
+    With ``splitting``, ``and`` separates two names.
     """
     quoted = [match[1] or match[2] for match in _QUOTED.finditer(question)]
     runs = _runs(_QUOTED.sub(" , ", question), splitting, numbers=False)

@@ -18,11 +18,11 @@ import numpy as np
 
 from trca.envs.retrieval.simulated import SimulatedRetriever
 from trca.envs.searchqa.adapter import SearchQAAdapter
+from trca.envs.searchqa.answer_scores import f1, gold_recall, word_set_f1
 from trca.envs.searchqa.data.corpora import open_search
 from trca.envs.searchqa.data.datasets import DATASETS
-from trca.envs.searchqa.data.generate import generated_passages
-from trca.envs.searchqa.demonstrator import demonstrated_action
-from trca.envs.searchqa.oracle import oracle_action
+from trca.envs.searchqa.data.generate import generated
+from trca.envs.searchqa.players import demonstrated_action, oracle_action
 from trca.envs.searchqa.reading import ANSWER_OFFER, SEARCH_OFFER, offered_actions
 from trca.envs.searchqa.simulator import Simulator, search_together
 from trca.envs.searchqa.tasks import Source, generated_size, tasks_of
@@ -45,18 +45,11 @@ class SearchQAEnv(TextEnv):
     fails for technical reasons raises RetrievalError, so it never looks like a search without
     results; the same action may be tried again.
 
-    When the episode is over, ``info["measures"]`` has ``f1``, that of the answer (0 when there was
-    none), ``word_set_f1``, the F1 of its set of words with articles (IGPO's), and ``gold_recall``,
-    the share of the gold passages found, where these are known.
-    ``reset`` also takes the option ``"progress"``, the share of training that is done: a simulated
-    search engine is then told of the question as in ZeroSearch.
-
-    Attributes:
-        split: Name of the split that provides the tasks.
-        max_steps: The step limit.
-        waits: Whether the retriever waits for a network.
-        generated: Whether the questions and passages are generated, so that each seed gives a
-            different world.
+    At the end of an episode, ``info["measures"]`` has the ``f1`` of the answer (0 without an
+    answer), ``word_set_f1``, the F1 of its set of words with articles (IGPO's), and, for known gold
+    passages, ``gold_recall``, the share of the gold passages found. ``reset`` also takes the option
+    ``"progress"``, the completed share of the training: the simulated search engine then receives
+    the question, as in ZeroSearch.
     """
 
     env_id = ENV_ID
@@ -116,8 +109,7 @@ class SearchQAEnv(TextEnv):
         count = generated_size(questions)
         if max_passage_chars is None:
             max_passage_chars = PASSAGE_CHARS if count is None else GENERATED_PASSAGE_CHARS
-        numbers = {"top_k": top_k, "max_passage_chars": max_passage_chars}
-        for name, number in numbers.items():
+        for name, number in (("top_k", top_k), ("max_passage_chars", max_passage_chars)):
             if number < 1:
                 raise ValueError(f"{name} is {number}: give 1 or more")
         self._tasks = tasks_of(questions, split, seed)
@@ -140,7 +132,8 @@ class SearchQAEnv(TextEnv):
     @property
     def admissible_actions(self) -> list[str]:
         """A search, the listed passages to open, and an answer; empty after an answer."""
-        simulator = self._playing()
+        self._check_started()
+        simulator = self._simulator
         return [] if simulator.done else offered_actions(len(simulator.results))
 
     def gold(self, task_id: str) -> Gold:
@@ -149,13 +142,13 @@ class SearchQAEnv(TextEnv):
         actions = tuple(f"answer[{answer}]" for answer in question.answers)
         if self._generated is None:
             return Gold(question.answers, answer_actions=actions)
-        passages_by_id = generated_passages(*self._generated)
-        passages = tuple(passages_by_id[passage_id].contents for passage_id in question.gold_ids)
+        by_id = generated(*self._generated).by_id
+        passages = tuple(by_id[passage_id].contents for passage_id in question.gold_ids)
         return Gold(question.answers, passages, actions)
 
     def oracle_action(self) -> str:
         """The next action of a plan for the right answer, from the hidden gold."""
-        return oracle_action(self._playing(), self.adapter.beliefs)
+        return oracle_action(self._simulator, self.adapter.beliefs)
 
     def demonstrator_action(self) -> str:
         """A sensible next action, derived from the agent's observations."""
@@ -192,11 +185,8 @@ class SearchQAEnv(TextEnv):
         question, retriever = self._tasks.find(task_id), self._retriever
         if isinstance(retriever, SimulatedRetriever) and "progress" in options:
             draw = zlib.crc32(str(task_id).encode())
-            question_retriever = retriever.about(
-                question.text, question.answers, options["progress"], draw
-            )
-            return self._simulator.reset(question, question_retriever)
-        return self._simulator.reset(question)
+            retriever = retriever.about(question.text, question.answers, options["progress"], draw)
+        return self._simulator.reset(question, retriever)
 
     def take_action(self, action: str) -> Outcome:
         """Carries out a search, an opening or an answer.
@@ -218,10 +208,8 @@ class SearchQAEnv(TextEnv):
     def episode_measures(self) -> dict[str, float]:
         """Two kinds of F1 of the answer, and the share of the gold passages found, where known."""
         simulator = self._simulator
-        measures = {"f1": simulator.f1, "word_set_f1": simulator.word_set_f1}
-        recall = simulator.gold_recall
+        aliases = simulator.question.answers
+        measures = {"f1": f1(simulator.answer, aliases)}
+        measures["word_set_f1"] = word_set_f1(simulator.answer, aliases)
+        recall = gold_recall(simulator.question, simulator.found.values())
         return measures if recall is None else {**measures, "gold_recall": recall}
-
-    def _playing(self) -> Simulator:
-        self._check_started()
-        return self._simulator

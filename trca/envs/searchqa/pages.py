@@ -17,18 +17,8 @@ CUT: Final = "…"
 """The end of a text that is cut in the list of results."""
 
 
-def question_page(question: str) -> str:
-    """The first observation."""
-    return f"Question: {question}"
-
-
 def results_page(passages: Sequence[Passage], limit: int) -> str:
-    """One numbered line per passage: ``[1] Title: first words…``.
-
-    Args:
-        passages: The passages, best first.
-        limit: Largest number of characters of a passage's text, without its title.
-    """
+    """One numbered line per passage, with its text cut to a limit: ``[1] Title: first words…``."""
     numbered = enumerate(passages, 1)
     lines = (_line(n, passage, shortened(passage.text, limit)) for n, passage in numbered)
     return "\n".join(lines) or NOTHING_FOUND

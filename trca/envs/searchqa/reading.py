@@ -65,39 +65,30 @@ class Shown(NamedTuple):
         title: The text before the first colon, possibly only a part of the title; empty without a
             colon.
         text: The remaining text.
+        key: Identifies a passage, cut or complete: its title and the beginning of its text.
+        heading: The words of the title, with a space around each word.
+        words: The words of title and text, with a space around each word, for `says`.
+        stems: The stems of these words.
     """
 
     number: int
     title: str
     text: str
-
-    @property
-    def key(self) -> tuple[str, str]:
-        """Identifies a passage, cut or complete: its title and the beginning of its text."""
-        return self.title, self.text.removesuffix(CUT)[:40]
-
-    @property
-    def words(self) -> str:
-        """The words of title and text, with a space around each word, for `says`."""
-        return spaced(f"{self.title} {self.text}")
-
-    @property
-    def stems(self) -> frozenset[str]:
-        """The stems of the words of title and text."""
-        return _stem_set(f"{self.title} {self.text}")
-
-    @property
-    def heading(self) -> str:
-        """The words of the title, with a space around each word."""
-        return spaced(self.title)
+    key: tuple[str, str]
+    heading: str
+    words: str
+    stems: frozenset[str]
 
 
-@remembered(entries=4096, longest=20_000)
+@remembered(entries=2048, longest=20_000)
 def read_passages(observation: str) -> tuple[Shown, ...]:
     """The passages of a list of results, or the opened passage; empty for any other observation."""
-    if not observation.startswith("["):
-        return ()
-    return tuple([Shown(int(n[:9]), title, text) for n, title, text in _LINE.findall(observation)])
+    passages = []
+    for number, title, text in _LINE.findall(observation) if observation[:1] == "[" else ():
+        key, contents = (title, text.removesuffix(CUT)[:40]), f"{title} {text}"
+        words = (spaced(title), spaced(contents), frozenset(stems_of(contents)))
+        passages.append(Shown(int(number[:9]), title, text, key, *words))
+    return tuple(passages)
 
 
 def spaced(text: str) -> str:
@@ -109,8 +100,3 @@ def says(words: str, name: str) -> bool:
     """Whether spaced words contain a name word for word; False for a name without words."""
     spread = spaced(name)
     return len(spread) > 2 and spread in words
-
-
-@remembered(entries=8192, longest=2000)
-def _stem_set(text: str) -> frozenset[str]:
-    return frozenset(stems_of(text))

@@ -16,13 +16,12 @@ from typing import Final
 
 from trca.envs.retrieval.passages import Passage
 from trca.envs.retrieval.retriever import RetrievalError, Retriever
-from trca.envs.searchqa import answer_scores
+from trca.envs.searchqa.answer_scores import exact_match
 from trca.envs.searchqa.data.questions import Question
 from trca.envs.searchqa.pages import (
     ANSWERED,
     REJECTED,
     passage_page,
-    question_page,
     results_page,
 )
 from trca.envs.searchqa.reading import read_action
@@ -48,13 +47,7 @@ class Simulator:
     """
 
     def __init__(self, retriever: Retriever, top_k: int = 3, max_passage_chars: int = 500) -> None:
-        """Sets the retriever.
-
-        Args:
-            retriever: The retriever.
-            top_k: Number of passages that a search shows.
-            max_passage_chars: Characters of a passage's text in a list of results.
-        """
+        """Sets the retriever, the number of results, and the characters of their texts."""
         self._retriever = self._searching = retriever
         self._top_k = top_k
         self._limit = max_passage_chars
@@ -65,14 +58,12 @@ class Simulator:
     def reset(self, question: Question, retriever: Retriever | None = None) -> str:
         """Starts with a question and returns the first observation.
 
-        Args:
-            question: The question.
-            retriever: The retriever of this episode; None for the default retriever.
+        A retriever replaces the default retriever in this episode.
         """
         self.question = question
         self._searching = retriever or self._retriever
         self._start()
-        return question_page(question.text)
+        return f"Question: {question.text}"
 
     def step(self, action: str) -> str:
         """Carries out an action and returns the observation; any string is legal.
@@ -96,24 +87,7 @@ class Simulator:
     @property
     def score(self) -> float:
         """Exact match of the answer; 0 before an answer."""
-        return answer_scores.exact_match(self.answer, self.question.answers) if self.done else 0.0
-
-    @property
-    def f1(self) -> float:
-        """F1 of the answer; 0 before an answer."""
-        return answer_scores.f1(self.answer, self.question.answers) if self.done else 0.0
-
-    @property
-    def word_set_f1(self) -> float:
-        """F1 of the answer's set of words; 0 before there is one."""
-        if not self.done:
-            return 0.0
-        return answer_scores.word_set_f1(self.answer, self.question.answers)
-
-    @property
-    def gold_recall(self) -> float | None:
-        """Share of the gold passages found; None without gold passages."""
-        return answer_scores.gold_recall(self.question, self.found.values())
+        return exact_match(self.answer, self.question.answers) if self.done else 0.0
 
     def search_of(self, action: str) -> str | None:
         """The query that an action sends to the retriever; None for an action without query."""
@@ -143,11 +117,9 @@ class Simulator:
 def search_together(pairs: Sequence[tuple[Simulator, str]]) -> None:
     """Performs the next searches of several simulators, with one search per retriever.
 
-    The following steps use the results. If a search fails, no result is kept; the step then
-    searches again and raises the error.
-
-    Args:
-        pairs: Simulators with their next actions. Actions other than searches are ignored.
+    The pairs are simulators with their next actions; other actions than searches are ignored. The
+    following steps use the results. If a search fails, no result is kept; the step then searches
+    again and raises the error.
     """
     batches: dict[tuple[int, int], list[tuple[Simulator, str]]] = {}
     for simulator, action in pairs:

@@ -16,15 +16,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from trca.common.files import FileVersion, versions
-from trca.common.shared import Shared, named
-from trca.envs.panel import no_task
+from trca.common.shared import named
+from trca.envs.panel import Tasks
 from trca.envs.searchqa.data import generate
 from trca.envs.searchqa.data.datasets import IN_DOMAIN, known_datasets, read_datasets
 from trca.envs.searchqa.data.questions import SPLITS, Question, QuestionFileError, read_questions
@@ -33,38 +32,13 @@ Source = str | Path | Sequence[str | Path] | Mapping[str, Any]
 """A source of questions; see the module docstring."""
 
 
-@dataclass(frozen=True)
-class Tasks(Shared):
-    """The tasks of a split, shared by all environments of a process.
+def tasks_of(source: Source, split: str, seed: int = 0) -> Tasks[Question]:
+    """The tasks of a split, cached per process until a file changes.
 
     An id such as ``nq-90225d4f/test/00012`` has the dataset, a hash, the split, and the number of
     the question in the split. The hash covers the dataset's questions in the split with answers and
     gold passages, and the passages of a generated world. Therefore equal ids mean equal tasks.
     Datasets alternate, so the first tasks of a panel mix all datasets.
-
-    Attributes:
-        split: Name of the split.
-        questions: Task id -> question, in order.
-        ids: The task ids, in order.
-    """
-
-    split: str
-    questions: Mapping[str, Question]
-    ids: tuple[str, ...]
-
-    def find(self, task_id: object) -> Question:
-        """The question of a task.
-
-        Raises:
-            ValueError: If the split has no such task. The message names the nearest task id.
-        """
-        if task_id not in self.questions:
-            raise no_task(task_id, self.split, self.ids)
-        return self.questions[str(task_id)]
-
-
-def tasks_of(source: Source, split: str, seed: int = 0) -> Tasks:
-    """The tasks of a split, cached per process until a file changes.
 
     Args:
         source: Source of the questions; see the module docstring.
@@ -84,10 +58,15 @@ def tasks_of(source: Source, split: str, seed: int = 0) -> Tasks:
         given, datasets = [source["folder"]], known_datasets(source["datasets"])
     else:
         given = [source] if isinstance(source, str | Path) else source
-    paths = tuple(map(_place, given))
-    generated = datasets is None and _size(paths) is not None
-    files = () if generated else tuple(chain.from_iterable(versions(Path(p)) for p in paths))
-    tasks = _tasks_of(paths, datasets, files, split, seed)
+    # The absolute paths of files and folders; any other name stays unchanged.
+    places = [Path(each).expanduser() for each in given]
+    paths = tuple(
+        str(place.absolute() if name not in generate.SIZES and place.exists() else name)
+        for name, place in zip(given, places, strict=True)
+    )
+    count = generate.SIZES.get(paths[0]) if datasets is None and len(paths) == 1 else None
+    files = () if count else tuple(chain.from_iterable(versions(Path(p)) for p in paths))
+    tasks = _tasks_of(_Given(paths, datasets, count, files, seed), split)
     again = list(paths) if datasets is None else {"folder": paths[0], "datasets": datasets}
     return named(tasks, tasks_of, again, split, seed)
 
@@ -97,19 +76,20 @@ def generated_size(source: Source) -> int | None:
     return generate.SIZES.get(source) if isinstance(source, str) else None
 
 
-def _size(paths: Sequence[str]) -> int | None:
-    return generate.SIZES.get(paths[0]) if len(paths) == 1 else None
+class _Given(NamedTuple):
+    """What decides the questions of a source: files with versions, or a generated world."""
+
+    paths: tuple[str, ...]
+    datasets: tuple[str, ...] | None
+    size: int | None
+    files: tuple[FileVersion, ...]
+    seed: int
 
 
 @lru_cache(16)
-def _tasks_of(
-    paths: tuple[str, ...],
-    datasets: tuple[str, ...] | None,
-    files: tuple[FileVersion, ...],
-    split: str,
-    seed: int,
-) -> Tasks:
-    questions = _questions(paths, datasets, files, seed)
+def _tasks_of(source: _Given, split: str) -> Tasks[Question]:
+    paths, datasets, count, _, seed = source
+    questions = _questions(source)
     by_dataset: dict[str, list[Question]] = {}
     for question in questions:
         by_dataset.setdefault(question.dataset, []).append(question)
@@ -128,41 +108,26 @@ def _tasks_of(
             f" {', '.join(available)}"
         )
     corpus = b""
-    if datasets is None and (count := _size(paths)) is not None:
+    if count is not None:
         corpus = "\n\n".join(p.contents for p in generate.generated(count, seed).passages).encode()
-    lists = [_identified(dataset, split, each, corpus) for dataset, each in chosen.items() if each]
+    lists = []
+    for dataset, each in chosen.items():
+        content = hashlib.sha256(corpus)
+        for question in each:
+            content.update(json.dumps(question.row()).encode())
+        prefix = f"{dataset}-{content.hexdigest()[:8]}/{split}"
+        lists.append([(f"{prefix}/{number:05d}", question) for number, question in enumerate(each)])
     turns = (pair for pair in chain.from_iterable(zip_longest(*lists)) if pair is not None)
-    tasks = dict(turns)
-    return Tasks(split, tasks, tuple(tasks))
-
-
-def _identified(
-    dataset: str, split: str, questions: Sequence[Question], corpus: bytes
-) -> list[tuple[str, Question]]:
-    content = hashlib.sha256(corpus)
-    for question in questions:
-        content.update(json.dumps(question.row()).encode())
-    prefix = f"{dataset}-{content.hexdigest()[:8]}/{split}"
-    return [(f"{prefix}/{number:05d}", question) for number, question in enumerate(questions)]
-
-
-def _place(path: str | Path) -> str:
-    """The absolute path of a file or folder; any other name is returned unchanged."""
-    place = Path(path).expanduser()
-    return str(place.absolute() if path not in generate.SIZES and place.exists() else path)
+    return Tasks(split, dict(turns))
 
 
 @lru_cache(8)
-def _questions(
-    paths: tuple[str, ...],
-    datasets: tuple[str, ...] | None,
-    files: tuple[FileVersion, ...],
-    seed: int,
-) -> Sequence[Question]:
+def _questions(source: _Given) -> Sequence[Question]:
+    paths, datasets, count, _, seed = source
     places = [Path(path).expanduser() for path in paths]
     if datasets is not None:
         return read_datasets(places[0], datasets)
-    if (count := _size(paths)) is not None:
+    if count is not None:
         return generate.generated(count, seed).questions
     if len(places) == 1 and places[0].is_dir():
         return read_datasets(places[0])

@@ -1,17 +1,34 @@
-"""The adapter of WebShop: reads the text of an episode and reports facts of each transition."""
+"""The adapter of WebShop (the paper's g_b): facts, context and memory line of an episode.
+
+All of them come from the agent's actions, the pages and the admissible actions (Appendix A.4).
+There is no field for score, key of the goal's product, unobserved state or the future.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Final
+from dataclasses import dataclass
+from math import ceil
+from typing import ClassVar, Final, Literal
 
+from trca.common.remembered import remembered
 from trca.envs.adapter import Adapter
+from trca.envs.memory import memory_line_of, quoted
 from trca.envs.webshop.beliefs import Beliefs
-from trca.envs.webshop.binding import WebShopBinding, bind
-from trca.envs.webshop.context import context_key, memory_line
-from trca.envs.webshop.facts import Target, WebShopFacts
-from trca.envs.webshop.reading import Action, can_search, read_action, read_page
+from trca.envs.webshop.binding import WebShopBinding, bind, singular, stems, words_of
+from trca.envs.webshop.reading import (
+    Action,
+    Listing,
+    PageType,
+    Verb,
+    amounts_in,
+    can_search,
+    read_action,
+    read_page,
+)
 
+Target = Literal["", "back", "previous", "next", "product", "option", "detail", "buy", "unknown"]
+"""The target of a click; empty for an action that is not a click."""
 _BUTTONS: Final[dict[str, Target]] = {
     "back to search": "back",
     "< prev": "previous",
@@ -22,6 +39,67 @@ _BUTTONS: Final[dict[str, Target]] = {
     "attributes": "detail",
     "buy now": "buy",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class WebShopFacts:
+    """Facts of one transition.
+
+    "Words" are content words of the instruction (`WebShopBinding.words`). A product is affordable
+    if its lowest price is within the limit of the instruction, or the instruction has no limit.
+    "The product" is the bought product, or else the product on the page after the transition.
+
+    Attributes:
+        parsed: Whether the response contained a readable action.
+        verb: The verb of the action.
+        target: The target of a click.
+        available: Whether the page before the action had the search bar or the button.
+        accepted: Whether the environment carried out the action.
+        repeated: Whether the agent's knowledge (page, product, chosen options and everything seen)
+            now equals its knowledge at an earlier time of the episode.
+        page: The page after the transition.
+        query_words: Number of words in a search.
+        query_lacking: Number of words that a search leaves out.
+        new_match: Largest number of words in the title of an affordable product listed for the
+            first time.
+        known_match: Largest number of words in the title of an affordable product listed before the
+            transition.
+        opened: Whether the product's page is shown for the first time.
+        rivals: Number of affordable listed products with more words in their titles than the
+            product.
+        affordable: Whether the product is affordable.
+        shown: Number of words that the product's pages have shown in title, options and details.
+        lacking: Number of words that the product's pages have not shown.
+        new_words: Number of words on the product's pages that no product opened before has shown.
+        new_options: Requested option values of the product, if its page is shown for the first
+            time.
+        chosen: The option value that the action chose, if requested; else blank.
+        missing: Option groups of the product with a requested value, none of which is chosen.
+        was_ready: Whether the product before the transition was affordable, had shown at least half
+            of the words, and had no missing option group.
+    """
+
+    parsed: bool = True
+    verb: Verb = ""
+    target: Target = ""
+    available: bool = False
+    accepted: bool = False
+    repeated: bool = False
+    page: PageType = "search"
+    query_words: int = 0
+    query_lacking: int = 0
+    new_match: int = 0
+    known_match: int = 0
+    opened: bool = False
+    rivals: int = 0
+    affordable: bool = False
+    shown: int = 0
+    lacking: int = 0
+    new_words: int = 0
+    new_options: tuple[str, ...] = ()
+    chosen: str = ""
+    missing: tuple[str, ...] = ()
+    was_ready: bool = False
 
 
 class WebShopAdapter(Adapter):
@@ -70,7 +148,7 @@ class WebShopAdapter(Adapter):
         repeats = self._repeats(beliefs.snapshot())
         product = beliefs.now
         words = len(self.binding.words)
-        query_words = beliefs.words_in(read.argument) if searching else 0
+        query_words = len(stems(read.argument) & beliefs.words) if searching else 0
         opened = len(beliefs.opened) > opened_before
         wanted_values = tuple(v for values in product.wanted.values() for v in values)
         self.facts = WebShopFacts(
@@ -100,13 +178,70 @@ class WebShopAdapter(Adapter):
 
     @property
     def context(self) -> str:
-        """Structural key s~ of the current state; see `trca.envs.webshop.context`."""
-        return context_key(self.beliefs)
+        """The key of the current state, such as ``item|ka-tomi-03|options 1/2+0|words 5|opened``.
+
+        The key has the fields of the paper's table of context information: page type, product
+        identity, selected options, product attributes and navigation stage. The key is coarse on
+        purpose, because a context group has few rollouts of one task. Therefore a results page
+        enters by its best match for the instruction, not by its query.
+
+        Fields:
+            page: ``search``, ``results``, ``item``, ``detail`` or ``done``.
+            product: The product on the page. On a results page, the affordable product with the
+                most words of the instruction in its title. Else ``none``.
+            options: Number of groups with a requested value chosen / number of groups with a
+                requested value + number of further chosen options.
+            words: Number of the instruction's words that this product has shown.
+            stage: ``start`` before a search, ``listed`` before a product is opened, then
+                ``opened``.
+        """
+        beliefs, view = self.beliefs, self.beliefs.view
+        product, words = beliefs.product, len(beliefs.now.words)
+        if view.page == "results":
+            matches = beliefs.affordable_matches
+            listed = [listing.asin for listing in view.listings if listing.asin in matches]
+            product = max(listed, key=matches.__getitem__, default="")
+            words = matches.get(product, 0)
+        asked = len(beliefs.now.wanted)
+        right = asked - len(beliefs.missing)
+        other = len(beliefs.chosen) - right
+        stage = "opened" if beliefs.opened else "listed" if beliefs.queries else "start"
+        return (
+            f"{view.page}|{product or 'none'}|options {right}/{asked}+{other}|words {words}|{stage}"
+        )
 
     @property
     def memory(self) -> str:
-        """The memory line; see `trca.envs.webshop.context`."""
-        return memory_line(self.beliefs)
+        """One line for a reader without memory: the current page and the way to it.
+
+        A title is shortened to the words that it shares with the instruction. A results page is
+        shortened to its affordable products. Brackets mark clickable names. Prices are whole
+        dollars, rounded up. Examples: ``Page 1 for wool hat: wool hat [mun94per59], hat
+        [val18lon24] seen.`` and ``At wool hat $84-104. size: [small] [large]. Chosen small.``
+        """
+        beliefs, view, asked = self.beliefs, self.beliefs.view, self.beliefs.words
+        query = quoted(next(reversed(beliefs.queries), ""))
+        if view.page == "search":
+            parts = [f"Searched {query}." if query else "Nothing searched."]
+        elif view.page == "results":
+            listed = ", ".join(
+                f"{_relevant(title, asked)} [{asin}]{' seen' * (asin in beliefs.opened)}"
+                for asin, title, _ in view.listings
+                if asin in beliefs.affordable_matches
+            )
+            parts = [f"Page {view.number} for {query}: {listed or 'nothing'}."]
+        elif view.page == "item":
+            groups: dict[str, list[str]] = {}
+            for option in view.options:
+                groups.setdefault(option.group, []).append(f"[{option.name}]")
+            parts = [f"At {_brief(beliefs.now.listing, asked)}."]
+            parts += [f"{group}: {' '.join(names)}." for group, names in groups.items()]
+            parts.append(f"Chosen {', '.join(beliefs.chosen.values()) or 'nothing'}.")
+        elif view.page == "detail":
+            parts = [f"Of {_brief(beliefs.now.listing, asked)}: {view.text}."]
+        else:
+            parts = ["Bought."]
+        return memory_line_of(parts)
 
     def _target(self, action: Action) -> Target:
         if action.verb != "click":
@@ -120,3 +255,18 @@ class WebShopAdapter(Adapter):
         if action.argument in [listing.asin for listing in view.listings]:
             return "product"
         return "unknown"
+
+
+def _relevant(title: str, asked: frozenset[str]) -> str:
+    """The words that a title shares with the instruction."""
+    return " ".join([word for word, stem in _stemmed(title) if stem in asked]) or "other"
+
+
+@remembered(entries=16384, longest=500)
+def _stemmed(title: str) -> tuple[tuple[str, str], ...]:
+    return tuple((word, singular(word)) for word in words_of(title))
+
+
+def _brief(listing: Listing, asked: frozenset[str]) -> str:
+    amounts = "-".join(str(ceil(float(amount))) for amount in amounts_in(listing.price))
+    return f"{_relevant(listing.title, asked)}{f' ${amounts}' if amounts else ''}"

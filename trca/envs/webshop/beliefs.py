@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Final
 
-from trca.envs.webshop.binding import WebShopBinding, catalogue_stems, stems, wanted
+from trca.envs.webshop.binding import WebShopBinding, catalogue_stems, wanted
 from trca.envs.webshop.reading import Action, Listing, View
 
 
@@ -114,10 +114,6 @@ class Beliefs:
         """Number of affordable listed products with more of the words in their titles."""
         product_matches = self.matches.get(asin, 0)
         return sum([matches > product_matches for matches in self.affordable_matches.values()])
-
-    def words_in(self, text: str) -> int:
-        """Number of the instruction's words in a text of the agent."""
-        return len(stems(text) & self.words)
 
     def snapshot(self) -> object:
         """A hashable value. Two snapshots are equal if and only if the known states are equal."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
@@ -50,9 +49,7 @@ class WebShopBinding:
 def bind(instruction: str) -> WebShopBinding:
     """Parses an instruction; any text is valid.
 
-    Args:
-        instruction: The instruction, such as ``i need enamel mugs that is stainless steel, 2 m
-            please, and price lower than 70.00 dollars``.
+    Example: ``i need enamel mugs in red, and price lower than 70.00 dollars``.
     """
     text, *priced = _PRICE.split(instruction.lower())
     phrasing = words_of(" ".join([text, *priced[1::2]]))
@@ -64,25 +61,16 @@ def bind(instruction: str) -> WebShopBinding:
     )
 
 
-def wanted(binding: WebShopBinding, values: Sequence[str], group: str = "") -> tuple[str, ...]:
+@lru_cache(maxsize=8192)
+def wanted(binding: WebShopBinding, values: tuple[str, ...], group: str = "") -> tuple[str, ...]:
     """The values of one option group that the instruction requests, in the order of the group.
 
     A value is requested if its words are adjacent in the instruction. If no complete value matches,
     either side of ``12 fl oz | 355ml`` may match. Of two matches such as ``black walnut`` and
     ``black``, only the longer counts. With ``color: black`` in the instruction, no further colour
     is requested.
-
-    Args:
-        binding: The parsed instruction.
-        values: The values of the group.
-        group: Name of the group.
     """
-    return _wanted(binding.phrasing, tuple(values), group)
-
-
-@lru_cache(maxsize=8192)
-def _wanted(phrasing: tuple[str, ...], values: tuple[str, ...], group: str) -> tuple[str, ...]:
-    text, label = _spaced(phrasing), _words(group)
+    text, label = _spaced(binding.phrasing), _words(group)
     whole = {value: run for value in values if (run := _words(value))}
     named = {v: run for v, run in whole.items() if _spaced(run) in text}
     labelled = {v: run for v, run in named.items() if label and _spaced(label + run) in text}

@@ -21,6 +21,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from trca.common.names import unknown
+
 
 @dataclass(frozen=True, slots=True)
 class Quirks:
@@ -75,5 +77,5 @@ def quirks_of(compat: str) -> Quirks:
         ValueError: For any other name.
     """
     if compat not in QUIRKS:
-        raise ValueError(f"unknown compat {compat!r}: choose {' or '.join(QUIRKS)}")
+        raise unknown("compat", compat, QUIRKS)
     return QUIRKS[compat]

@@ -14,15 +14,15 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
+from trca.common.names import unknown
 from trca.envs.text_env import Outcome, TextEnv
 from trca.envs.webshop.adapter import WebShopAdapter
-from trca.envs.webshop.data.catalogue import Catalogue, Compat, open_catalogue
-from trca.envs.webshop.demonstrator import demonstrated_action
-from trca.envs.webshop.goals import Goal
-from trca.envs.webshop.oracle import oracle_action
+from trca.envs.webshop.data.catalogue import Catalogue, Compat
+from trca.envs.webshop.data.sources import open_catalogue
+from trca.envs.webshop.players import demonstrated_action, oracle_action
 from trca.envs.webshop.reading import SEARCH_OFFER
 from trca.envs.webshop.simulator import Simulator
-from trca.envs.webshop.tasks import tasks_of
+from trca.envs.webshop.tasks import make_goals, tasks_of
 
 ENV_ID: Final = "trca/WebShop-v0"
 REWARDS: Final = ("success", "score")
@@ -38,8 +38,7 @@ class WebShopEnv(TextEnv):
 
     Attributes:
         catalogue: The products, shared by all environments of a process.
-        split: Name of the split that provides the tasks.
-        max_steps: The step limit.
+        goals: All goals of the catalogue, in all splits.
     """
 
     env_id = ENV_ID
@@ -75,12 +74,12 @@ class WebShopEnv(TextEnv):
             goals: ``human`` or ``synthetic``.
             split: A split of the rule.
             split_rule: ``by-product`` (train, validation, test), ``original`` (train, eval, test)
-                or ``verl-agent`` (train, validation); see `goals.SPLIT_RULES`.
+                or ``verl-agent`` (train, validation); see `tasks.SPLIT_RULES`.
             observation_mode: ``text`` or ``text_rich``.
             compat: ``clean``, or ``original`` with all its quirks; see `compat.Quirks`.
             max_steps: The step limit.
             reward: ``success`` for 1 or 0, ``score`` for the score.
-            nouns: ``simple``, ``recorded``, ``spacy`` or ``spacy:<model>``; see `nouns`.
+            nouns: ``simple``, ``recorded``, ``spacy`` or ``spacy:<model>``; see `reward`.
             seed: Seed of prices and price bounds; the order of tasks and the splits do not depend
                 on it.
             render_mode: With ``ansi``, ``render`` returns the transcript of the episode as text.
@@ -91,12 +90,13 @@ class WebShopEnv(TextEnv):
         """
         super().__init__(split, max_steps, render_mode)
         if reward not in REWARDS:
-            raise ValueError(f"unknown reward {reward!r}: choose {' or '.join(REWARDS)}")
+            raise unknown("reward", reward, REWARDS)
         if isinstance(catalogue, (str, Path)):
             catalogue = open_catalogue(catalogue, seed=seed, compat=compat)
         self.catalogue = catalogue
         self._tasks = tasks_of(catalogue, goals, seed, compat, split_rule, split)
-        self._simulator = Simulator(catalogue, self._tasks.goals, observation_mode, compat, nouns)
+        self.goals = make_goals(catalogue, goals, seed, compat)
+        self._simulator = Simulator(catalogue, self.goals, observation_mode, compat, nouns)
         self._by_score = reward == "score"
 
     @property
@@ -105,20 +105,17 @@ class WebShopEnv(TextEnv):
         return self._tasks.ids
 
     @property
-    def goals(self) -> tuple[Goal, ...]:
-        """All goals of the catalogue, in all splits."""
-        return self._tasks.goals
-
-    @property
     def admissible_actions(self) -> list[str]:
         """The admissible actions on the page: a search first, then clicks in page order."""
-        simulator = self._playing()
+        self._check_started()
+        simulator = self._simulator
         clicks = [f"click[{name}]" for name in simulator.clickables if name != "search"]
         return [SEARCH_OFFER, *clicks] if simulator.has_search_bar else clicks
 
     def oracle_action(self) -> str:
         """The next action of a plan for a purchase with score 1, from the hidden goal."""
-        return oracle_action(self._playing())
+        self._check_started()
+        return oracle_action(self._simulator)
 
     def demonstrator_action(self) -> str:
         """A sensible next action, derived from the agent's observations."""
@@ -160,7 +157,3 @@ class WebShopEnv(TextEnv):
             won=won,
             score=score,
         )
-
-    def _playing(self) -> Simulator:
-        self._check_started()
-        return self._simulator

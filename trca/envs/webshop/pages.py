@@ -106,11 +106,8 @@ def item_page(
 ) -> list[Node]:
     """The page of a product.
 
-    Args:
-        instruction: The instruction.
-        product: The product.
-        chosen: Whether the page marks a value of a group as chosen.
-        names: (group, value) -> name of the option on the page; by default the value.
+    ``chosen`` tells whether the page marks a value of a group as chosen. ``names`` has the names of
+    the options on the page by (group, value); the default is the value.
     """
     nodes = [*_header(instruction), _PREVIOUS]
     for group, values in product.options.items():
@@ -137,13 +134,9 @@ def sub_page(instruction: str, product: Product, name: str) -> list[Node]:
 
 
 def done_page(product: Product, options: Mapping[str, str], score: float | None) -> list[Node]:
-    """The page after a purchase.
+    """The page after a purchase, with the chosen value of each group.
 
-    Args:
-        product: The bought product.
-        options: Group -> chosen value.
-        score: The score for the original's page, the crowd-worker page, which shows it. None for
-            a page with the bought product only.
+    With a score, the original's page, the crowd-worker page, which shows the score.
     """
     texts = ["Thank you for shopping with us!"]
     if score is None:

@@ -132,12 +132,7 @@ def _lowest(price: str) -> float:
 
 
 def read_page(observation: str, admissible: Sequence[str]) -> View:
-    """Parses a page.
-
-    Args:
-        observation: Text of the page, in mode ``text`` or ``text_rich``.
-        admissible: The admissible actions on the page.
-    """
+    """Parses a page, in mode ``text`` or ``text_rich``, with its admissible actions."""
     if len(observation) > _LONGEST_KEPT:
         return _read_page(observation, tuple(admissible))
     return _page_read(observation, tuple(admissible))
@@ -149,7 +144,12 @@ def _read_page(observation: str, admissible: tuple[str, ...]) -> View:
     clicks = clickable(admissible)
     if _BACK.lower() not in clicks:
         return View("done")
-    parts = _parts(observation)
+    # The texts of the page in order, without button marks.
+    if f"[button] {_BACK} [button_]" in observation:
+        lines = (line.strip() for line in observation.split("\n"))
+        parts = [_BUTTON.sub(r"\1", line) for line in lines if line]
+    else:
+        parts = [part.strip() for part in observation.split(_SEPARATOR)]
     parts = parts[parts.index(_BACK) + 1 :] if _BACK in parts else []
     numbered = _NUMBER.fullmatch(parts[0]) if parts else None
     if numbered is not None:
@@ -163,26 +163,16 @@ def _read_page(observation: str, admissible: tuple[str, ...]) -> View:
 _page_read = lru_cache(maxsize=4096)(_read_page)
 
 
-def _parts(observation: str) -> list[str]:
-    """The texts of a page in order, without button marks."""
-    if f"[button] {_BACK} [button_]" not in observation:
-        return [part.strip() for part in observation.split(_SEPARATOR)]
-    lines = (line.strip() for line in observation.split("\n"))
-    return [_BUTTON.sub(r"\1", line) for line in lines if line]
-
-
 def _listings(parts: Sequence[str], clicks: frozenset[str]) -> tuple[Listing, ...]:
     keys = [part.lower() for part in parts]
     starts = [number for number, key in enumerate(keys) if key in clicks]
-    ends = [*starts[1:], len(parts)]
-    return tuple(
-        [_listing(keys[at], parts[at + 1 : end]) for at, end in zip(starts, ends, strict=False)]
-    )
-
-
-def _listing(asin: str, shown: Sequence[str]) -> Listing:
-    price = shown[-1] if shown and shown[-1].startswith("$") else ""
-    return Listing(asin, " ".join(shown[: len(shown) - bool(price)]), price)
+    listings = []
+    for at, end in zip(starts, [*starts[1:], len(parts)], strict=False):
+        shown = parts[at + 1 : end]
+        price = shown[-1] if shown and shown[-1].startswith("$") else ""
+        title = " ".join(shown[: len(shown) - bool(price)])
+        listings.append(Listing(keys[at], title, price))
+    return tuple(listings)
 
 
 def _item(parts: Sequence[str], clicks: frozenset[str]) -> View:

@@ -6,25 +6,66 @@ For a product P bought at its price with options C, and a goal G:
 
 - r_type is 1 if the queries are equal, two categories are shared, or the title score is above 0.2;
   else 0.5. r_type is 0.1 if the title score is below 0.1, and 0 if it is 0.
-- title score: |N(P) & N(G)| / len(N(G)). N are the nouns of the title (`nouns`); the divisor counts
-  repeats. 0.2 if the goal's title has no nouns.
-- n_att: number of goal attributes that match (`fuzzy`) an attribute of P or occur in P's text.
+- title score: |N(P) & N(G)| / len(N(G)). N are the nouns of the title (`noun_extractor`); the
+  divisor counts repeats. 0.2 if the goal's title has no nouns.
+- n_att: number of goal attributes that match (`says_the_same`) an attribute of P or occur in P's
+  text.
 - n_opt: number of goal options that match a chosen value, with colours reduced to their names.
+
+Noun extractors, the configurable part of the score:
+
+- ``simple`` (default): word lists and suffixes for product titles; no dependencies;
+- ``recorded``: every token that starts with a letter, as in the reference recordings;
+- ``spacy`` or ``spacy:<model>``: the original's extractor; default model ``en_core_web_lg``.
+
+Scores with different extractors are not comparable, so results record the extractor.
 
 Source: ``web_agent_site/engine/goal.py`` of princeton-nlp/WebShop.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from difflib import SequenceMatcher
+from functools import cache, lru_cache
+from typing import Any, Final
 
+from trca.common.names import unknown
+from trca.common.strict_yaml import packaged
 from trca.envs.webshop.compat import Quirks
-from trca.envs.webshop.data.nouns import Nouns
 from trca.envs.webshop.data.products import Product
-from trca.envs.webshop.fuzzy import COLOURS, colour_or_self, says_the_same
-from trca.envs.webshop.goals import Goal
+from trca.envs.webshop.tasks import Goal
+
+Nouns = Callable[[str], tuple[str, ...]]
+"""From a title to its nouns, in lower case, in order, with repeats."""
+
+NOUNS: Final = ("simple", "recorded", "spacy")
+_TITLES: Final = 8192
+
+_TOKEN: Final = re.compile(r"\w+|[^\w\s]")
+_WORD: Final = re.compile(r"[^\W\d_]\w*")
+_ENDINGS: Final = ("able", "ed", "ful", "ible", "ish", "less", "ly", "like", "most", "ous", "proof")
+"""Endings of adjectives, participles and adverbs."""
+
+_DELETED: Final = dict.fromkeys(range(128, 256))
+_NOT_WORD: Final = re.compile(r"\W")
+_PAIRS: Final = 2**15
+
+_COLOURS: Final = """
+alabaster apricot aqua ash asphalt azure banana beige black blue blush bordeaux bronze brown
+burgundy camel camo caramel champagne charcoal cheetah chestnut chocolate christmas coffee cognac
+copper coral cranberry cream crystal dark denim eggplant elephant espresso fuchsia gold granite
+grape graphite grass gray green grey heather indigo ivory ivy khaki lavender lemon leopard light
+lilac lime magenta maroon mauve merlot midnight mint mocha multicolor mushroom mustard natural
+navy nude olive orange peach pewter pink plum purple rainbow red rose royal rust sand sapphire
+seashell silver skull slate steel stone stonewash sunflower tan taupe teal tiger turquoise violet
+walnut wheat white wine yellow
+"""
+COLOURS: Final = tuple(_COLOURS.split())
+"""Colour names that replace option values, in the order of the search (``COLOR_SET`` of
+princeton-nlp/WebShop, MIT)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,18 +96,12 @@ class Score:
 def score_purchase(
     product: Product, options: Mapping[str, str], goal: Goal, nouns: Nouns, quirks: Quirks
 ) -> Score:
-    """Scores a purchase.
-
-    Args:
-        product: The bought product.
-        options: Group -> chosen value.
-        goal: The goal.
-        nouns: The noun extractor.
-        quirks: Whether goal options with a group name are compared as pairs.
-    """
+    """Scores the purchase of a product with a chosen value by option group."""
     query_match = product.query == goal.query
     category_match = len(_parts(product.product_category) & _parts(goal.product_category)) >= 2
-    title_score = _title_score(product.title, goal.title, nouns)
+    goal_nouns, title_score = nouns(goal.title), 0.2
+    if goal_nouns:
+        title_score = len({*nouns(product.title)} & {*goal_nouns}) / len(goal_nouns)
     matches = query_match or category_match or title_score > 0.2
     r_type = 1.0 if matches else 0.5
     if title_score < 0.1:
@@ -93,13 +128,6 @@ def _parts(product_category: str) -> frozenset[str]:
     return frozenset(part.strip() for part in product_category.split("›"))
 
 
-def _title_score(title: str, goal_title: str, nouns: Nouns) -> float:
-    goal_nouns = nouns(goal_title)
-    if not goal_nouns:
-        return 0.2
-    return len({*nouns(title)} & {*goal_nouns}) / len(goal_nouns)
-
-
 def _has(product: Product, attribute: str) -> bool:
     return (
         any(says_the_same(product_attribute, attribute) for product_attribute in product.attributes)
@@ -118,3 +146,102 @@ def _chosen(options: Mapping[str, str], goal: Goal, quirks: Quirks) -> int:
     else:
         goal_options = [colour_or_self(option) for option in goal.options]
     return sum(any(says_the_same(value, option) for value in values) for option in goal_options)
+
+
+@cache
+def _words(kind: str) -> frozenset[str]:
+    """Words of a kind in ``nouns.yaml``; ``nouns`` are the nouns with an ending of `_ENDINGS`."""
+    return frozenset(packaged(__package__, "nouns.yaml")[kind])
+
+
+def recorded_nouns(title: str) -> tuple[str, ...]:
+    """Every token that starts with a letter."""
+    return tuple(t.lower() for t in _TOKEN.findall(title) if t[0].isalpha())
+
+
+def simple_nouns(title: str) -> tuple[str, ...]:
+    """The words of a title without function words, adjectives, adverbs and participles.
+
+    If no word remains, the last content word, since an English phrase ends with its head.
+    """
+    words = [word.lower() for word in _WORD.findall(title)]
+    content = [word for word in words if word not in _words("function") and len(word) > 1]
+    nouns = tuple(
+        word
+        for word in content
+        if word not in _words("adjectives")
+        and (len(word) <= 4 or not word.endswith(_ENDINGS) or word in _words("nouns"))
+    )
+    return nouns or tuple(content[-1:])
+
+
+@cache
+def noun_extractor(name: str = "simple") -> Nouns:
+    """The extractor with this name. An extractor caches recent titles.
+
+    Raises:
+        ValueError: For an unknown name. The message lists the known names.
+        ModuleNotFoundError: If spaCy or its model is missing. The message has the install command.
+    """
+    kind, _, model = name.partition(":")
+    if name in ("simple", "recorded"):
+        return lru_cache(_TITLES)(simple_nouns if name == "simple" else recorded_nouns)
+    if kind == "spacy":
+        return lru_cache(_TITLES)(_spacy_nouns(model or "en_core_web_lg"))
+    raise unknown("nouns", name, (*NOUNS, "spacy:<model>"))
+
+
+def _spacy_nouns(model: str) -> Nouns:
+    """The nouns of a spaCy model, with the tags of the original."""
+    try:
+        import spacy
+
+        parse: Any = spacy.load(model)
+    except (ImportError, OSError) as error:
+        raise ModuleNotFoundError(
+            f"nouns 'spacy' need spaCy and its model {model!r}: pip install spacy, then python "
+            f"-m spacy download {model}; or choose nouns 'simple'"
+        ) from error
+    tags = ("PNOUN", "NOUN", "PROPN")
+    return lambda title: tuple(word.text.lower() for word in parse(title) if word.pos_ in tags)
+
+
+@lru_cache(_PAIRS)
+def colour_or_self(value: str) -> str:
+    """The first of `COLOURS` that is a substring of the value, else the value."""
+    return next((colour for colour in COLOURS if colour in value), value)
+
+
+@lru_cache(_PAIRS)
+def says_the_same(first: str, second: str) -> bool:
+    """Whether ``token_set_ratio(first, second)`` of thefuzz 0.19 is above 85.
+
+    thefuzz uses `difflib`, which is slow and differs from faster libraries in some cases. This
+    function gives the same answer and runs `difflib` only if cheaper bounds do not decide.
+    """
+    tokens1, tokens2 = _tokens(first), _tokens(second)
+    if not tokens1 or not tokens2:
+        return False
+    shared = tokens1 & tokens2
+    if shared and (tokens1 == shared or tokens2 == shared):
+        return True
+    common = " ".join(sorted(shared))
+    full1 = f"{common} {' '.join(sorted(tokens1 - shared))}".strip()
+    full2 = f"{common} {' '.join(sorted(tokens2 - shared))}".strip()
+    if common and (_close(common, full1) or _close(common, full2)):
+        return True
+    return _close(full1, full2)
+
+
+@lru_cache(_PAIRS)
+def _tokens(phrase: str) -> frozenset[str]:
+    return frozenset(_NOT_WORD.sub(" ", phrase.translate(_DELETED)).lower().split())
+
+
+def _close(first: str, second: str) -> bool:
+    """Whether difflib's ratio in percent, rounded half to even, is above 85."""
+    matcher = SequenceMatcher(None, first, second)
+    return all(
+        round(100 * ratio()) > 85
+        for ratio in (matcher.real_quick_ratio, matcher.quick_ratio, matcher.ratio)
+    )

@@ -12,17 +12,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Final
 
+from trca.common.names import unknown
 from trca.envs.webshop import pages
 from trca.envs.webshop.compat import Quirks, quirks_of
 from trca.envs.webshop.data.catalogue import Catalogue, Compat
-from trca.envs.webshop.data.nouns import noun_extractor
 from trca.envs.webshop.data.products import Product
-from trca.envs.webshop.goals import Goal
 from trca.envs.webshop.pages import PAGE_SIZE, WRITERS, Node
-from trca.envs.webshop.reward import Score, score_purchase
+from trca.envs.webshop.reward import Score, noun_extractor, score_purchase
+from trca.envs.webshop.tasks import Goal
 
 HITS: Final = 50
 """Largest number of results of a search."""
@@ -50,6 +49,7 @@ class Simulator:
     difference.
 
     Attributes:
+        catalogue: The products.
         goal: The goal; for scores and oracles only.
         observation: The page as text.
         accepted: Whether the last action was carried out.
@@ -61,6 +61,7 @@ class Simulator:
         query: The last query.
         hits: Positions of its results in the catalogue, best first.
         product: The product on the page; None on search and results pages.
+        options: Group -> chosen value.
         has_search_bar: Whether the page has a search bar.
     """
 
@@ -74,21 +75,15 @@ class Simulator:
     ) -> None:
         """Opens the shop with the first goal; `reset` selects a goal.
 
-        Args:
-            catalogue: The products, shared and immutable.
-            goals: The goals to choose from.
-            observation_mode: ``text`` or ``text_rich``.
-            compat: ``clean`` or ``original``.
-            nouns: The noun extractor of the score (see `nouns`).
+        The observation mode is ``text`` or ``text_rich``; ``nouns`` is the noun extractor of the
+        score (see `reward`).
 
         Raises:
             ValueError: For an unknown name. The message lists the known names.
         """
         if observation_mode not in WRITERS:
-            raise ValueError(
-                f"unknown observation mode {observation_mode!r}: choose {' or '.join(WRITERS)}"
-            )
-        self._catalogue = catalogue
+            raise unknown("observation mode", observation_mode, WRITERS)
+        self.catalogue = catalogue
         self._goals = goals
         self._write = WRITERS[observation_mode]
         self._quirks: Quirks = quirks_of(compat)
@@ -100,7 +95,7 @@ class Simulator:
         self.hits: list[int] = []
         self.product: Product | None = None
         self._visited: set[str] = set()
-        self._options: dict[str, str] = {}
+        self.options: dict[str, str] = {}
         self._targets: dict[str, Target] = {}
         self.reset(0)
 
@@ -129,25 +124,14 @@ class Simulator:
         return self.page == SEARCH
 
     @property
-    def options(self) -> Mapping[str, str]:
-        """Group -> chosen value."""
-        return MappingProxyType(self._options)
-
-    @property
     def choices(self) -> Mapping[str, tuple[str, str]]:
         """Clickable name of each option on the product's page -> (group, value)."""
         return {name: t for name, t in self._targets.items() if isinstance(t, tuple)}
 
-    @property
-    def catalogue(self) -> Catalogue:
-        """The products."""
-        return self._catalogue
-
     def worth(self, options: Mapping[str, str]) -> Score:
         """The score of buying the product with these options; for oracles only."""
-        product = self._looked_at()
         nouns = noun_extractor(self._nouns)
-        return score_purchase(product, options, self.goal, nouns, self._quirks)
+        return score_purchase(self._looked_at(), options, self.goal, nouns, self._quirks)
 
     def step(self, action: str) -> tuple[str, float, bool]:
         """Carries out an action if possible.
@@ -174,7 +158,7 @@ class Simulator:
         if query and permitted and (quirks.blank_searches or query.strip()):
             self.accepted = True
             self.query = query
-            self.hits = self._catalogue.search(query, HITS)
+            self.hits = self.catalogue.search(query, HITS)
             self._show_results(1)
 
     def _click(self, name: str) -> float:
@@ -201,10 +185,10 @@ class Simulator:
             self._show(SUB, nodes, {_BACK: None, _PREVIOUS: None})
         else:
             if isinstance(target, int):
-                self.product = self._catalogue[target]
+                self.product = self.catalogue[target]
                 self._visited.add(self.product.asin)
             elif target is not None:
-                self._options[target[0]] = target[1]
+                self.options[target[0]] = target[1]
             self._show_item()
         return 0.0
 
@@ -214,15 +198,15 @@ class Simulator:
         self.number = 1
         self.product = None
         self._visited = set()
-        self._options = {}
+        self.options = {}
         self._show(SEARCH, pages.search_page(self.goal.instruction), {"search": None})
 
     def _show_results(self, number: int) -> None:
         self.number = number
         self.product = None
-        self._options = {}
+        self.options = {}
         shown = self.hits[(number - 1) * PAGE_SIZE : number * PAGE_SIZE]
-        products = [self._catalogue[position] for position in shown]
+        products = [self.catalogue[position] for position in shown]
         more = self._quirks.endless_pages or number * PAGE_SIZE < len(self.hits)
         buttons = [_BACK, *[_PREVIOUS] * (number > 1), *[_NEXT] * more]
         targets: dict[str, Target] = dict.fromkeys(buttons)
@@ -244,16 +228,16 @@ class Simulator:
         url = self._url(ITEM) if self._quirks.marks_from_url else ""
 
         def chosen(group: str, value: str) -> bool:
-            return f'"{value}"' in url if url else self._options.get(group) == value
+            return f'"{value}"' in url if url else self.options.get(group) == value
 
         self._show(ITEM, pages.item_page(self.goal.instruction, product, chosen, names), targets)
 
     def _buy(self) -> float:
         product = self._looked_at()
-        score = self.score = self.worth(self._options)
+        score = self.score = self.worth(self.options)
         self.done = True
         shown = score.total if self._quirks.score_shown else None
-        self._show(DONE, pages.done_page(product, self._options, shown), {})
+        self._show(DONE, pages.done_page(product, self.options, shown), {})
         return score.total
 
     def _show(self, page: str, nodes: list[Node], targets: dict[str, Target]) -> None:
@@ -271,8 +255,8 @@ class Simulator:
             return f"search_results/{query}/{self.number}"
         asin = self._looked_at().asin
         if page == ITEM:
-            return f"item_page/{asin}/{query}/{self.number}/{json.dumps(self._options)}"
-        return f"item_sub_page/{asin}/{query}/{self.number}/{self.sub_page}/{self._options}"
+            return f"item_page/{asin}/{query}/{self.number}/{json.dumps(self.options)}"
+        return f"item_sub_page/{asin}/{query}/{self.number}/{self.sub_page}/{self.options}"
 
 
 def _group_names(product: Product) -> dict[tuple[str, str], str]:

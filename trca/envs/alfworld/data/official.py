@@ -1,4 +1,7 @@
-"""Official games: a folder or an archive of ``<split>/<task>/<trial>/game.tw-pddl`` files."""
+"""The official games as files: their download, archives and folders.
+
+A folder contains ``<split>/<task>/<trial>/game.tw-pddl`` files.
+"""
 
 from __future__ import annotations
 
@@ -7,48 +10,80 @@ import lzma
 import os
 import shutil
 import tarfile
+import time
 import zipfile
 import zlib
-from collections.abc import Hashable, Iterable, Iterator
-from functools import lru_cache
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import IO, BinaryIO
+from typing import IO, BinaryIO, Final
+
+import httpx
 
 from trca.common.cache import build_once, cache_folder
-from trca.common.files import sha256, versions
-from trca.common.names import unknown
+from trca.common.files import sha256
 from trca.common.progress import progress_bar
-from trca.common.shared import named
 from trca.common.short_line import short_line
-from trca.envs.alfworld.data.shelf import GameSource
-from trca.envs.alfworld.resources import GOALS, SPLITS, check_task_types
-from trca.envs.alfworld.simulator import Game, GameFileError
+from trca.envs.alfworld.game import GameFileError
+from trca.envs.alfworld.resources import GOALS, SPLITS
 
-GAME_FILE = "game.tw-pddl"
-LAYOUT = f"<split>/<task>/<trial>/{GAME_FILE} with splits {', '.join(SPLITS)}"
-_RECEIPT = "unpacked.json"
-_BROKEN = (EOFError, OSError, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile, zlib.error)
+GAME_FILE: Final = "game.tw-pddl"
+LAYOUT: Final = f"<split>/<task>/<trial>/{GAME_FILE} with splits {', '.join(SPLITS)}"
+_RECEIPT: Final = "unpacked.json"
+_BROKEN: Final = (
+    *(EOFError, OSError, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile, zlib.error),
+)
 
 
 class GamesMissingError(GameFileError, FileNotFoundError):
     """The official games are not on this machine."""
 
 
+class DownloadError(RuntimeError):
+    """A download failed. The message names the file, the reason and the fix."""
+
+
+@dataclass(frozen=True)
+class Release:
+    """A file to download.
+
+    Attributes:
+        url: Address of the file.
+        sha256: Checksum in hex.
+        size: Size in bytes.
+    """
+
+    url: str
+    sha256: str
+    size: int
+
+    @property
+    def file_name(self) -> str:
+        """The last part of the address."""
+        return self.url.rpartition("/")[2]
+
+
+RELEASE: Final = Release(
+    url="https://github.com/alfworld/alfworld/releases/download/0.4.2/json_2.1.3_tw-pddl.zip",
+    sha256="5df77ea759f2211a4106082839ddbbb790f1ba4e7d097ed732cf453f72aa36cf",
+    size=36_507_267,
+)
+"""The games of ALFWorld 0.4.2: train 3553, valid_seen 140, valid_unseen 134, valid_train 200."""
+
+
 def data_folder() -> Path:
-    """The default folder of ``trca data alfworld``, in the cache folder."""
-    return cache_folder() / "alfworld"
+    """The folder of the official games: ``ALFWORLD_DATA`` if set, else one in the cache folder."""
+    configured = os.environ.get("ALFWORLD_DATA")
+    return Path(configured).expanduser() if configured else cache_folder() / "alfworld"
 
 
 def official_folder() -> Path:
-    """The folder of the official games on this machine.
-
-    ``ALFWORLD_DATA`` if set, else the folder of ``trca data alfworld``.
+    """`data_folder`, if it contains games.
 
     Raises:
         GamesMissingError: If the folder contains no games.
     """
-    configured = os.environ.get("ALFWORLD_DATA")
-    folder = Path(configured).expanduser() if configured else data_folder()
+    folder = data_folder()
     if not folder.is_file() and not (folder.is_dir() and _split_folder(folder)):
         raise GamesMissingError(
             folder,
@@ -57,69 +92,124 @@ def official_folder() -> Path:
     return folder
 
 
-class OfficialGames(GameSource):
-    """The games of an ALFWorld release, in the order of their names.
+def fetch_games(
+    folder: Path | None = None, archive: Path | None = None, release: Release = RELEASE
+) -> Path:
+    """Puts the official games into a folder, unless the folder already has them.
 
-    Example of a task id:
-    ``valid_seen/pick_heat_then_place_in_recep-Egg-None-Fridge-13/trial_T2019...``. The name of the
-    folder contains the task type. Task types that ALFWorld excludes (movable receptacles, slices)
-    are excluded here too.
+    Args:
+        folder: Target folder; None for `data_folder`. The games go to its sub-folder
+            ``json_2.1.1/``, in ALFWorld's layout.
+        archive: Archive with the games; None downloads the release.
+        release: The file to download.
+
+    Returns:
+        The target folder.
+
+    Raises:
+        DownloadError: If the download fails.
+        GameFileError: If the archive is broken or contains no games.
     """
+    target = folder or data_folder()
 
-    def __init__(self, path: str | Path) -> None:
-        """Lists the games.
+    def build(draft: Path) -> None:
+        fetched = archive or download(release, target)
+        unpack(fetched, draft)
+        if archive is None:
+            fetched.unlink()
 
-        Args:
-            path: A folder with the splits, its parent, or a ``.tar.xz``, ``.tar.gz`` or ``.zip`` of
-                either. An archive is unpacked once, into the cache.
-
-        Raises:
-            GameFileError: If there are no games at the path, or the archive is broken.
-        """
-        path = Path(path).expanduser().resolve()
-        self.folder = _root(unpacked(path) if path.is_file() else path)
-        self.name = str(self.folder)
-        self._tasks = _index(self.folder, _changes(self.folder))
-        self.splits = tuple(self._tasks)
-        named(self, OfficialGames, self.name)
-
-    def task_ids(self, split: str, task_types: Iterable[str] | None = None) -> tuple[str, ...]:
-        """The sorted task ids of a split."""
-        self._check_split(split)
-        types = GOALS if task_types is None else check_task_types(task_types)
-        task_ids = tuple(
-            task_id for task_id, task_type in self._tasks[split].items() if task_type in types
-        )
-        if not task_ids:
-            raise ValueError(f"{self.folder / split} has no {', '.join(types)} tasks")
-        return task_ids
-
-    def task_type(self, task_id: str) -> str:
-        """The type of a task, from its folder name."""
-        split = task_id.partition("/")[0]
-        self._check_split(split)
-        if task_id not in self._tasks[split]:
-            raise unknown(f"task of {split}", task_id, self._tasks[split])
-        return self._tasks[split][task_id]
-
-    def _read(self, task_id: str) -> Game:
-        self.task_type(task_id)
-        return Game.from_file(self.folder / task_id / GAME_FILE)
-
-    def _key(self, task_id: str) -> Hashable:
-        return versions(self.folder / task_id / GAME_FILE) or super()._key(task_id)
+    build_once(target / "json_2.1.1", build)
+    return target
 
 
-def task_type_of(folder: str) -> str | None:
-    """The task type in the name of an official task's folder; None for excluded types."""
-    goal = folder.partition("-")[0]
-    if "Sliced" in folder:
-        return None
-    return next((name for name, official_name in GOALS.items() if official_name == goal), None)
+def download(release: Release, folder: Path, attempts: int = 6, wait: float = 1.0) -> Path:
+    """Downloads a file into a folder and returns its path.
+
+    An interrupted download stays in the folder as ``.part``; this call or a later call continues
+    it. The file gets its final name after its checksum is verified.
+
+    Args:
+        release: The file to download.
+        folder: Target folder.
+        attempts: Number of successive attempts without progress, at least 1.
+        wait: Seconds before the second attempt. The wait doubles with each further attempt.
+
+    Raises:
+        DownloadError: If all attempts fail, the server refuses the request, or the checksum is
+            wrong.
+    """
+    target = folder / release.file_name
+    if target.exists() and sha256(target) == release.sha256:
+        return target
+    part = target.with_name(f"{target.name}.part")
+    failures, reason = 0, ""
+    while failures < attempts:
+        bytes_before = _bytes(part)
+        try:
+            _continue(release, part)
+            if _bytes(part) < release.size:
+                reason = f"the response ended after {_bytes(part):,} of {release.size:,} bytes"
+            elif (checksum := sha256(part)) == release.sha256:
+                return part.rename(target)
+            else:
+                reason = f"the file's checksum is {checksum}, expected {release.sha256}"
+                part.unlink()
+                if bytes_before == 0:
+                    break
+        except httpx.HTTPStatusError as error:
+            status = error.response.status_code
+            reason = f"the server answers {status} {error.response.reason_phrase}"
+            if status < 500 and status not in (408, 429):
+                break
+        except httpx.HTTPError as error:
+            reason = f"{type(error).__name__}: {error}"
+        failures = 0 if _bytes(part) > bytes_before else failures + 1
+        time.sleep(wait * 2**failures / 2 if failures < attempts else 0)
+    raise DownloadError(
+        f"cannot fetch {release.url}: {reason}. Try again later (the partial download is kept), or"
+        " download the file by other means and pass it with --from FILE"
+    )
 
 
-def _root(path: Path) -> Path:
-    """The folder with the splits: the path or one of its sub-folders."""
+def _bytes(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+def _continue(release: Release, part: Path) -> None:
+    """Downloads the rest of a file. A server without support for ranges sends the complete file."""
+    bytes_before = _bytes(part)
+    if bytes_before == release.size:
+        return
+    if bytes_before > release.size:
+        part.unlink()
+        bytes_before = 0
+    if shutil.disk_usage(part.parent).free < release.size - bytes_before:
+        raise DownloadError(f"{part.parent} has no room for {release.size:,} bytes: free space")
+    headers = {"Accept-Encoding": "identity", "Range": f"bytes={bytes_before}-"}
+    with (
+        progress_bar(in_bytes=True) as report,
+        httpx.stream(
+            "GET", release.url, headers=headers, follow_redirects=True, timeout=30
+        ) as response,
+    ):
+        response.raise_for_status()
+        resumed = response.status_code == 206
+        with part.open("ab" if resumed else "wb") as file:
+            for chunk in response.iter_raw():
+                file.write(chunk)
+                report(f"Downloading {release.file_name}", file.tell(), release.size)
+                if file.tell() > release.size:
+                    return
+
+
+def game_folder(path: Path) -> Path:
+    """The folder with the splits: the path, a sub-folder, or the unpacked archive.
+
+    Raises:
+        GameFileError: If there are no games at the path, or the archive is broken.
+    """
+    path = path.expanduser().resolve()
+    path = unpacked(path) if path.is_file() else path
     if not path.is_dir():
         raise GameFileError(path, f"there is no such folder: expected {LAYOUT}")
     folder = _split_folder(path)
@@ -136,35 +226,6 @@ def _split_folder(path: Path) -> Path | None:
     return None
 
 
-def _changes(folder: Path) -> tuple[int, ...]:
-    """Modification times of the folders of splits and tasks; new tasks and trials change them."""
-    splits = [folder / split for split in SPLITS if (folder / split).is_dir()]
-    tasks = [task.stat() for split in splits for task in os.scandir(split)]
-    return tuple(stat.st_mtime_ns for stat in (*map(Path.stat, splits), *tasks))
-
-
-@lru_cache(8)
-def _index(folder: Path, changes: tuple[int, ...]) -> dict[str, dict[str, str]]:
-    """Split -> task id -> task type, in order; without empty splits."""
-    index = {
-        split: dict(sorted(_tasks(folder, split))) for split in SPLITS if (folder / split).is_dir()
-    }
-    index = {split: task_types for split, task_types in index.items() if task_types}
-    if not index:
-        raise GameFileError(folder, f"there are no games in this folder: expected {LAYOUT}")
-    return index
-
-
-def _tasks(folder: Path, split: str) -> Iterator[tuple[str, str]]:
-    for task in os.scandir(folder / split):
-        task_type = task_type_of(task.name)
-        if task_type is None or not task.is_dir():
-            continue
-        for trial in os.scandir(task.path):
-            if os.path.exists(os.path.join(trial.path, GAME_FILE)):
-                yield f"{split}/{task.name}/{trial.name}", task_type
-
-
 def unpacked(archive: Path) -> Path:
     """The cached folder with the games of an archive, unpacked on first use.
 
@@ -178,11 +239,7 @@ def unpacked(archive: Path) -> Path:
 
 
 def unpack(archive: Path, folder: Path) -> None:
-    """Unpacks the games of an archive into an empty folder.
-
-    Args:
-        archive: A ``.tar.xz``, ``.tar.gz``, ``.tar`` or ``.zip``.
-        folder: Target folder; gets one sub-folder per split.
+    """Unpacks the games of a ``.tar.xz``, ``.tar.gz``, ``.tar`` or ``.zip`` into an empty folder.
 
     Raises:
         GameFileError: If the archive is broken or contains no games.

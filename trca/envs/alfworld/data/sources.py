@@ -9,16 +9,80 @@ For example::
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Iterable
+from functools import lru_cache
 from pathlib import Path
 from typing import ClassVar
 
+from trca.common.files import versions
 from trca.common.names import unknown
+from trca.common.shared import Shared, named
 from trca.envs.alfworld.data import generate
-from trca.envs.alfworld.data.rooms import SIZES
-from trca.envs.alfworld.data.shelf import GameSource
-from trca.envs.alfworld.resources import TASK_TYPES, check_task_types
-from trca.envs.alfworld.simulator import Game
+from trca.envs.alfworld.data.generate import SIZES
+from trca.envs.alfworld.data.official import GAME_FILE, LAYOUT, game_folder, official_folder
+from trca.envs.alfworld.game import Game, GameFileError
+from trca.envs.alfworld.resources import GOALS, SPLITS, TASK_TYPES, check_task_types
+
+
+class GameSource(Shared, ABC):
+    """A named source of games.
+
+    Attributes:
+        name: Name of the source.
+        splits: The splits of the source.
+    """
+
+    name: str
+    splits: tuple[str, ...]
+
+    @abstractmethod
+    def task_ids(self, split: str, task_types: Iterable[str] | None = None) -> tuple[str, ...]:
+        """The task ids of a split in a fixed order.
+
+        Args:
+            split: Name of the split.
+            task_types: The task types to include; None for the default types.
+
+        Raises:
+            ValueError: If the split or a type is unknown, or there are no such tasks.
+        """
+
+    @abstractmethod
+    def task_type(self, task_id: str) -> str:
+        """The type of a task, one of `resources.TASK_TYPES`."""
+
+    @abstractmethod
+    def _read(self, task_id: str) -> Game:
+        """Generates or reads the game of a task."""
+
+    def load(self, task_id: str) -> Game:
+        """The game of a task. All callers in a process share one object until its file changes.
+
+        Raises:
+            GameFileError: If the game's file is missing or broken.
+            ValueError: If the source has no such task.
+        """
+        return _load(self, task_id, self._version(task_id))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, GameSource) and self.name == other.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def _version(self, task_id: str) -> Hashable:
+        """Changes with the game."""
+        return None
+
+    def _check_split(self, split: str) -> None:
+        if split not in self.splits:
+            raise unknown(f"split of {self.name} games", split, self.splits)
+
+
+@lru_cache(256)
+def _load(source: GameSource, task_id: str, version: Hashable) -> Game:
+    return named(source._read(task_id), GameSource.load, source, task_id)
 
 
 class GeneratedGames(GameSource):
@@ -77,6 +141,86 @@ class GeneratedGames(GameSource):
         raise unknown("task type", match[3], [name.lower() for name in TASK_TYPES])
 
 
+class OfficialGames(GameSource):
+    """The games of an ALFWorld release, in the order of their names.
+
+    Example of a task id:
+    ``valid_seen/pick_heat_then_place_in_recep-Egg-None-Fridge-13/trial_T2019...``. The name of the
+    folder contains the task type. Task types that ALFWorld excludes (movable receptacles, slices)
+    are excluded here too.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        """Lists the games.
+
+        Args:
+            path: A folder with the splits, its parent, or a ``.tar.xz``, ``.tar.gz`` or ``.zip`` of
+                either. An archive is unpacked once, into the cache.
+
+        Raises:
+            GameFileError: If there are no games at the path, or the archive is broken.
+        """
+        self.folder = game_folder(Path(path))
+        self.name = str(self.folder)
+        self._tasks = _index(self.folder, _changes(self.folder))
+        self.splits = tuple(self._tasks)
+        named(self, OfficialGames, self.name)
+
+    def task_ids(self, split: str, task_types: Iterable[str] | None = None) -> tuple[str, ...]:
+        """The sorted task ids of a split."""
+        self._check_split(split)
+        types = GOALS if task_types is None else check_task_types(task_types)
+        task_ids = tuple(
+            task_id for task_id, task_type in self._tasks[split].items() if task_type in types
+        )
+        if not task_ids:
+            raise ValueError(f"{self.folder / split} has no {', '.join(types)} tasks")
+        return task_ids
+
+    def task_type(self, task_id: str) -> str:
+        """The type of a task, from its folder name."""
+        split = task_id.partition("/")[0]
+        self._check_split(split)
+        if task_id not in self._tasks[split]:
+            raise unknown(f"task of {split}", task_id, self._tasks[split])
+        return self._tasks[split][task_id]
+
+    def _read(self, task_id: str) -> Game:
+        self.task_type(task_id)
+        return Game.from_file(self.folder / task_id / GAME_FILE)
+
+    def _version(self, task_id: str) -> Hashable:
+        return versions(self.folder / task_id / GAME_FILE)
+
+
+def task_type_of(folder: str) -> str | None:
+    """The task type in the name of an official task's folder; None for excluded types."""
+    goal = folder.partition("-")[0]
+    if "Sliced" in folder:
+        return None
+    return next((name for name, official_name in GOALS.items() if official_name == goal), None)
+
+
+def _changes(folder: Path) -> tuple[int, ...]:
+    """Modification times of the folders of splits and tasks; new tasks and trials change them."""
+    splits = [folder / split for split in SPLITS if (folder / split).is_dir()]
+    return tuple(f.stat().st_mtime_ns for split in splits for f in (split, *split.iterdir()))
+
+
+@lru_cache(8)
+def _index(folder: Path, changes: tuple[int, ...]) -> dict[str, dict[str, str]]:
+    """Split -> task id -> task type, in order; without empty splits."""
+    index: dict[str, dict[str, str]] = {}
+    for split in SPLITS:
+        trials = [file.parent for file in (folder / split).glob(f"*/*/{GAME_FILE}")]
+        types = {f"{split}/{t.parent.name}/{t.name}": task_type_of(t.parent.name) for t in trials}
+        index[split] = {name: kind for name, kind in sorted(types.items()) if kind}
+    index = {split: task_types for split, task_types in index.items() if task_types}
+    if not index:
+        raise GameFileError(folder, f"there are no games in this folder: expected {LAYOUT}")
+    return index
+
+
 def game_source(name: str | Path) -> GameSource:
     """The source with this name.
 
@@ -89,8 +233,6 @@ def game_source(name: str | Path) -> GameSource:
         ValueError: For an unknown name or a missing path.
         GameFileError: If there are no games at the path.
     """
-    from trca.envs.alfworld.data.official import OfficialGames, official_folder
-
     text = str(name)
     size, _, seed = text.partition("-")
     if size in SIZES and (not seed or seed.isdecimal()):

@@ -1,23 +1,43 @@
-"""Opens the retriever over a corpus, once per process."""
+"""Corpora: opens retrievers over them, once per process, and builds indices of any size.
+
+For example::
+
+    estimate = estimate_index(Path("wiki-18.jsonl.gz"), Path("wiki"))
+    build_index(Path("wiki-18.jsonl.gz"), Path("wiki"))
+    retriever = open_search("bm25", "wiki")
+"""
 
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Mapping
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, NamedTuple
+
+from filelock import FileLock
 
 from trca.common.cache import cache_folder, digest
 from trca.common.files import FileVersion, versions
-from trca.common.progress import progress_bar
+from trca.common.json_lines import decompressed
+from trca.common.progress import Report, progress_bar, silent
 from trca.common.shared import named
 from trca.envs.retrieval.bm25 import BM25Retriever
 from trca.envs.retrieval.indexing import index_corpus
-from trca.envs.retrieval.passages import read_corpus
+from trca.envs.retrieval.passages import StoredPassages, read_corpus
 from trca.envs.retrieval.retriever import Retriever, open_retriever
 from trca.envs.searchqa.data.generate import generated
+
+_SAMPLE: Final = 2_000
+"""Number of lines for estimating the size of a corpus."""
+_WORKER_BYTES: Final = 300 * 2**20
+_JOINING_BYTES: Final = 80
+"""Bytes of memory per passage while blocks are merged."""
+_DISK_PER_TEXT: Final = 2.0
+"""Bytes on disk per byte of the uncompressed corpus, including the temporary blocks."""
+_SOURCE: Final = "corpus.json"
 
 
 def open_search(
@@ -87,3 +107,88 @@ def _over_generated(count: int, seed: int) -> Retriever:
 @lru_cache(maxsize=16)
 def _opened(name: str, options: str, files: tuple[FileVersion, ...]) -> Retriever:
     return open_retriever(name, **json.loads(options))
+
+
+class CapacityError(Exception):
+    """There is too little space on the disk."""
+
+
+class Estimate(NamedTuple):
+    """The estimated cost of indexing a corpus.
+
+    Attributes:
+        passages: Number of passages.
+        disk: Bytes on disk during the build.
+        memory: Bytes of memory during the build.
+    """
+
+    passages: int
+    disk: int
+    memory: int
+
+
+def estimate_index(corpus: Path, folder: Path, workers: int = 1) -> Estimate:
+    """Estimates the cost of indexing from the beginning of the corpus.
+
+    Args:
+        corpus: A corpus, compressed or not.
+        folder: Folder of the index.
+        workers: Number of processes, at least 1.
+
+    Raises:
+        ValueError: For fewer than 1 worker.
+        OSError: If the corpus cannot be read.
+        CapacityError: If the disk has too little space.
+    """
+    if workers < 1:
+        raise ValueError(f"workers is {workers}: give 1 or more")
+    size = corpus.stat().st_size
+    with corpus.open("rb") as raw:
+        lines = list(islice(decompressed(raw, corpus.suffix), _SAMPLE))
+        text = sum(map(len, lines))
+        read = raw.tell() if corpus.suffix in (".gz", ".xz") else text
+    scale = 1.0 if len(lines) < _SAMPLE else size / min(read, size)
+    passages, disk = int(len(lines) * scale), int(_DISK_PER_TEXT * int(text * scale))
+    place = folder.absolute()
+    existing = next(each for each in (place, *place.parents) if each.exists())
+    stored = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    free = shutil.disk_usage(existing).free + stored
+    if free < disk:
+        raise CapacityError(
+            f"{folder}: an index of {corpus} takes about {disk / 2**30:,.1f} GiB, and"
+            f" {free / 2**30:,.1f} GiB are free: choose a folder on another disk"
+        )
+    memory = max(workers * _WORKER_BYTES, _WORKER_BYTES + _JOINING_BYTES * passages)
+    return Estimate(passages, disk, memory)
+
+
+def build_index(corpus: Path, folder: Path, workers: int = 1, report: Report = silent) -> int:
+    """Builds the index. Resumes a partial build; does nothing if the index is complete.
+
+    Args:
+        corpus: A corpus, compressed or not.
+        folder: Folder of the index.
+        workers: Number of processes, at least 1.
+        report: Progress callback.
+
+    Returns:
+        The number of passages.
+
+    Raises:
+        CorpusError: If a line of the corpus is malformed. The message names the file and line.
+        FileExistsError: If the folder has the index of another corpus.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    stat = corpus.stat()
+    identity = {"name": corpus.name, "bytes": stat.st_size, "changed_ns": stat.st_mtime_ns}
+    source = folder / _SOURCE
+    with FileLock(folder / ".source.lock"):
+        stored = (folder / "passages").exists() and source.exists()
+        if stored and json.loads(source.read_text()) != identity:
+            raise FileExistsError(
+                f"{folder} has the index of another corpus, or of an earlier"
+                f" {corpus.name}: delete it or choose another folder"
+            )
+        source.write_text(json.dumps(identity))
+    index_corpus(folder, read_corpus(corpus), workers, report)
+    return len(StoredPassages(folder / "passages", verify=False))

@@ -9,11 +9,13 @@ holds several datasets; each row names its dataset.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from trca.common.names import unknown
 from trca.envs.searchqa.data.questions import (
     SPLIT_NAMES,
     SUFFIXES,
@@ -21,7 +23,14 @@ from trca.envs.searchqa.data.questions import (
     QuestionFileError,
     QuestionsMissingError,
     read_questions,
+    write_questions,
 )
+
+SOURCES: Final = {
+    "questions": "https://huggingface.co/datasets/RUC-NLPIR/FlashRAG_datasets",
+    "corpus": "https://huggingface.co/datasets/PeterJinGo/wiki-18-corpus",
+}
+"""Publications of the questions of all seven datasets, and of the 21 million passages of 2018."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +76,7 @@ def known_datasets(names: str | Iterable[str]) -> tuple[str, ...]:
     names = [names] if isinstance(names, str) else list(names)
     for name in names:
         if name not in DATASETS:
-            choices = ", ".join(DATASETS)
-            raise ValueError(f"unknown dataset {str(name)[:200]!r}: choose from {choices}")
+            raise unknown("dataset", name, DATASETS)
     if not names:
         raise ValueError(f"datasets is empty: choose from {', '.join(DATASETS)}")
     return tuple(dict.fromkeys(names))
@@ -94,7 +102,8 @@ def read_datasets(folder: str | Path, names: Sequence[str] | None = None) -> lis
     mixed = [q for path in _named(folder, SPLIT_NAMES) for q in read_questions(path)]
     questions: list[Question] = []
     for name in dataset_names:
-        files = dataset_files(folder, name)
+        files = _named(folder, (name, *(f"{name}_{split}" for split in SPLIT_NAMES)))
+        files += _named(folder / name, SPLIT_NAMES)
         dataset_questions = [q for path in files for q in read_questions(path, name)]
         dataset_questions = dataset_questions or [q for q in mixed if q.dataset == name]
         if not dataset_questions and names is not None:
@@ -114,10 +123,33 @@ def read_datasets(folder: str | Path, names: Sequence[str] | None = None) -> lis
     return questions
 
 
-def dataset_files(folder: Path, name: str) -> list[Path]:
-    """The files of a dataset in a folder."""
-    files = _named(folder, (name, *(f"{name}_{split}" for split in SPLIT_NAMES)))
-    return files + _named(folder / name, SPLIT_NAMES)
+def prepare_questions(sources: Iterable[Path], folder: Path) -> dict[str, Counter[str]]:
+    """Reads questions, checks every row, and writes one file per dataset.
+
+    Args:
+        sources: Files of questions, and folders of datasets.
+        folder: Target folder; its files ``<dataset>.jsonl`` are replaced.
+
+    Returns:
+        Dataset -> split -> number of questions, in the order of the paper's table.
+
+    Raises:
+        QuestionFileError: If a file is missing or malformed. The message names the file and line.
+            In this case, no file is written.
+    """
+    by_dataset: dict[str, list[Question]] = {}
+    for path in sources:
+        path = path.expanduser()
+        for question in read_datasets(path) if path.is_dir() else read_questions(path):
+            name = question.dataset
+            if Path(name).name != name or name.startswith("."):
+                raise QuestionFileError(path, f"dataset {name[:80]!r} is not a name for a file")
+            by_dataset.setdefault(name, []).append(question)
+    folder.mkdir(parents=True, exist_ok=True)
+    names = [*(name for name in DATASETS if name in by_dataset), *by_dataset]
+    for name in dict.fromkeys(names):
+        write_questions(folder / f"{name}.jsonl", by_dataset[name])
+    return {name: Counter(q.split for q in by_dataset[name]) for name in dict.fromkeys(names)}
 
 
 def _named(folder: Path, stems: Iterable[str]) -> list[Path]:

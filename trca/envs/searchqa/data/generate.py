@@ -16,16 +16,18 @@ follow this relation. The passage of the subject does not answer a two-hop quest
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import chain, zip_longest
-from typing import Final
+from typing import Any, Final, Literal
 
+from trca.common.strict_yaml import packaged
 from trca.envs.retrieval.passages import Passage
 from trca.envs.searchqa.answer_scores import normalized
 from trca.envs.searchqa.data.questions import SPLITS, Question
-from trca.envs.searchqa.data.wording import WORDS, Kind, Relation, Words
+
+Kind = Literal["person", "place", "work", "organisation"]
 
 SIZES: Final = {"small": 200, "medium": 2_000, "large": 20_000}
 """Name of a generated world -> its number of passages."""
@@ -48,18 +50,24 @@ _ALIASED: Final = 0.4
 _COMMON: Final = 64
 """Number of made-up words in use, until the number of entities requires more words."""
 
+YEARS: Final = tuple(str(year) for year in range(1801, 1901))
+
+
+WORDS: Final[Mapping[str, Any]] = packaged(__package__, "generate.yaml")
+"""The vocabulary; the file explains its keys."""
+
 
 @dataclass(frozen=True, slots=True)
 class Fact:
     """A statement about an entity.
 
     Attributes:
-        relation: The relation.
+        relation: One of the relations in ``generate.yaml``.
         value: Name of the related entity, or a plain value.
         target: Index of the related entity in the circle; None for a plain value.
     """
 
-    relation: Relation
+    relation: Mapping[str, Any]
     value: str
     target: int | None
 
@@ -92,9 +100,9 @@ class Entity:
     @property
     def passage(self) -> Passage:
         """The passage about this entity."""
-        statements = [(fact.relation.told, fact.value) for fact in self.facts]
+        statements = [(fact.relation["told"], fact.value) for fact in self.facts]
         if self.alias:
-            statements.insert(1, (WORDS.aliases[self.kind], self.alias))
+            statements.insert(1, (WORDS["aliases"][self.kind], self.alias))
         sentences = (
             template.format(s=self.pronoun if number else self.name, o=value)
             for number, (template, value) in enumerate(statements)
@@ -114,14 +122,15 @@ class World:
     passages: tuple[Passage, ...]
     questions: tuple[Question, ...]
 
+    @cached_property
+    def by_id(self) -> dict[str, Passage]:
+        """The passages by id."""
+        return {passage.id: passage for passage in self.passages}
+
 
 @lru_cache(maxsize=4)
 def generated(count: int, seed: int = 0) -> World:
-    """The generated world with this number of passages.
-
-    Args:
-        count: Number of passages, a multiple of `CIRCLE`.
-        seed: Each seed gives a different world.
+    """The generated world with this number of passages; each seed gives a different world.
 
     Raises:
         ValueError: If the count is not a positive multiple of `CIRCLE`.
@@ -137,12 +146,6 @@ def generated(count: int, seed: int = 0) -> World:
     )
 
 
-@lru_cache(maxsize=4)
-def generated_passages(count: int, seed: int = 0) -> dict[str, Passage]:
-    """The passages of `generated` by id."""
-    return {passage.id: passage for passage in generated(count, seed).passages}
-
-
 def draw(number: int, seed: int = 0) -> tuple[Entity, ...]:
     """The entities of a circle."""
     rng = random.Random(f"searchqa/{seed}/{number}")
@@ -155,22 +158,20 @@ def draw(number: int, seed: int = 0) -> tuple[Entity, ...]:
     entities = []
     for place, kind in enumerate(kinds):
         facts = []
-        for relation in WORDS.relations[kind]:
-            if relation.target:
-                candidates = [
-                    p for p in range(CIRCLE) if kinds[p] == relation.target and p != place
-                ]
-                target = rng.choice(candidates)
+        for relation in WORDS["relations"][kind]:
+            if "target" in relation:
+                sort = relation["target"]
+                target = rng.choice([p for p in range(CIRCLE) if kinds[p] == sort and p != place])
                 facts.append(Fact(relation, names[target], target))
             else:
-                facts.append(Fact(relation, rng.choice(relation.values), None))
+                facts.append(Fact(relation, rng.choice(relation.get("values", YEARS)), None))
         first = rng.choice([fact for fact in facts if fact.target is not None])
         rest = [fact for fact in facts if fact is not first]
         rng.shuffle(rest)
         pronoun = "It"
         if kind == "person":
-            pronoun = ("She", "He")[WORDS.first_names.index(names[place].split()[0]) % 2]
-        has_alias = kind in WORDS.aliases and rng.random() < _ALIASED
+            pronoun = ("She", "He")[WORDS["first_names"].index(names[place].split()[0]) % 2]
+        has_alias = kind in WORDS["aliases"] and rng.random() < _ALIASED
         entities.append(
             Entity(
                 id=f"{number * CIRCLE + place}",
@@ -187,10 +188,7 @@ def draw(number: int, seed: int = 0) -> tuple[Entity, ...]:
 def questions_about(circle: tuple[Entity, ...], number: int, seed: int) -> list[Question]:
     """The questions about a circle, half of them with two hops, in random order.
 
-    Args:
-        circle: The entities.
-        number: Number of the circle, which sets the split.
-        seed: Seed of the world.
+    The number of the circle sets the split.
     """
     rng = random.Random(f"searchqa/{seed}/{number}/questions")
     one = [(entity, (fact,)) for entity in circle for fact in entity.facts]
@@ -207,16 +205,16 @@ def questions_about(circle: tuple[Entity, ...], number: int, seed: int) -> list[
         via = subject if len(path) == 1 else circle[path[0].target or 0]
         name = subject.name
         if len(path) == 2:
-            name = path[0].relation.phrase.format(s=name)
+            name = path[0].relation["phrase"].format(s=name)
         read = (subject,) if len(path) == 1 else (subject, via)
         questions.append(
             Question(
                 id=f"{number}-{place}",
                 dataset="generated",
                 split=split,
-                text=rng.choice(last.relation.asked).format(s=name),
+                text=rng.choice(last.relation["asked"]).format(s=name),
                 answers=_answers(circle, last),
-                kind=last.relation.question_kind if len(path) == 1 else TWO_HOP,
+                kind=_question_kind(last.relation) if len(path) == 1 else TWO_HOP,
                 gold_ids=tuple(entity.id for entity in read),
                 gold_titles=tuple(entity.name for entity in read),
             )
@@ -238,15 +236,23 @@ def _two_hop(circle: tuple[Entity, ...]) -> Iterator[tuple[Entity, tuple[Fact, .
                 yield entity, (first, fact)
 
 
+def _question_kind(relation: Mapping[str, Any]) -> str:
+    """The type of a question for a relation, by the kind of its answer."""
+    if "target" not in relation:
+        return "what" if "values" in relation else "when"
+    kinds = {"person": "who", "place": "where", "organisation": "which"}
+    return kinds.get(relation["target"], "what")
+
+
 def _answers(circle: tuple[Entity, ...], fact: Fact) -> tuple[str, ...]:
     return (fact.value,) if fact.target is None else circle[fact.target].answers
 
 
-_NAMES: Final[dict[Kind, tuple[str, Words, int]]] = {
-    "person": ("{0} {1}", WORDS.first_names, 7919),
-    "place": ("{1} {0}", WORDS.places, 6007),
-    "organisation": ("{1} {0}", WORDS.organisations, 4637),
-    "work": ("The {0} {1}", WORDS.adjectives, 5479),
+_NAMES: Final[dict[Kind, tuple[str, list[str], int]]] = {
+    "person": ("{0} {1}", WORDS["first_names"], 7919),
+    "place": ("{1} {0}", WORDS["places"], 6007),
+    "organisation": ("{1} {0}", WORDS["organisations"], 4637),
+    "work": ("The {0} {1}", WORDS["adjectives"], 5479),
 }
 """Kind of an entity -> template of a name, the words for ``{0}``, and the stride of `_pair`."""
 
@@ -254,8 +260,8 @@ _NAMES: Final[dict[Kind, tuple[str, Words, int]]] = {
 def _name(kind: Kind, number: int, seed: int) -> str:
     template, words, stride = _NAMES[kind]
     if kind == "work":
-        first, second = _pair(number, seed, stride, len(words), 24, len(WORDS.nouns))
-        return template.format(words[first], WORDS.nouns[second])
+        first, second = _pair(number, seed, stride, len(words), 24, len(WORDS["nouns"]))
+        return template.format(words[first], WORDS["nouns"][second])
     first, second = _pair(number, seed, stride, len(words))
     return template.format(words[first], _word(second))
 
@@ -266,7 +272,7 @@ def _pair(
     stride: int,
     narrow: int,
     common: int = _COMMON,
-    wide: int = len(WORDS.onsets) * len(WORDS.codas),
+    wide: int = len(WORDS["onsets"]) * len(WORDS["codas"]),
 ) -> tuple[int, int]:
     """Two numbers below ``narrow`` and ``wide``, with a different pair for each number.
 
@@ -286,5 +292,5 @@ def _pair(
 
 def _word(number: int) -> str:
     """One of 1,024 made-up words, such as ``Kerosk``."""
-    onset, row = number % len(WORDS.onsets), number // len(WORDS.onsets)
-    return WORDS.onsets[onset] + WORDS.codas[(row + 5 * onset) % len(WORDS.codas)]
+    onset, row = number % len(WORDS["onsets"]), number // len(WORDS["onsets"])
+    return str(WORDS["onsets"][onset] + WORDS["codas"][(row + 5 * onset) % len(WORDS["codas"])])

@@ -98,15 +98,18 @@ def read_questions(path: Path, dataset: str = "") -> Iterator[Question]:
     """
     if not path.is_file():
         raise QuestionsMissingError(path, "there is no such file of questions")
-    file_dataset, split = _dataset_and_split(path)
+    # Dataset and split in ``nq/train.jsonl``, ``nq_train.jsonl`` or ``nq.jsonl``.
+    stem = path.name.partition(".")[0]
+    head, _, tail = stem.rpartition("_")
+    file_dataset, split = (head, tail) if head and tail in SPLIT_NAMES else (stem, "test")
+    if stem in SPLIT_NAMES:
+        file_dataset, split = path.absolute().parent.name, stem
     if not path.name.endswith(SUFFIXES):
         raise QuestionFileError(path, f"unknown kind of file: choose {', '.join(SUFFIXES)}")
-
-    def refusal(number: int, problem: str) -> QuestionFileError:
-        return QuestionFileError(path, problem, number)
-
-    parquet = path.name.endswith(".parquet")
-    rows = _parquet(path) if parquet else numbered_rows(path, refusal)
+    if path.name.endswith(".parquet"):
+        rows = _parquet(path)
+    else:
+        rows = numbered_rows(path, lambda number, problem: QuestionFileError(path, problem, number))
     seen: dict[tuple[str, str, str], int] = {}
     for number, row in rows:
         try:
@@ -128,15 +131,6 @@ def write_questions(path: Path, questions: Iterable[Question]) -> None:
             file.write(json.dumps(question.row(), ensure_ascii=False) + "\n")
 
 
-def _dataset_and_split(path: Path) -> tuple[str, str]:
-    """Dataset and split in ``nq/train.jsonl``, ``nq_train.jsonl`` or ``nq.jsonl``."""
-    stem = path.name.partition(".")[0]
-    if stem in SPLIT_NAMES:
-        return path.absolute().parent.name, stem
-    head, _, tail = stem.rpartition("_")
-    return (head, tail) if head and tail in SPLIT_NAMES else (stem, "test")
-
-
 def _parquet(path: Path) -> Iterator[tuple[int, Any]]:
     from pyarrow import ArrowException, parquet
 
@@ -156,15 +150,12 @@ def _question(row: Any, dataset: str, split: str, number: int) -> Question:
     """Parses a row; raises ValueError for a malformed row."""
     if not isinstance(row, dict):
         raise ValueError(f"expected an object, found {type(row).__name__}")
-    extra, metadata = _mapping(row, "extra_info"), _mapping(row, "metadata")
-    dataset = str(row.get("dataset") or row.get("data_source") or dataset)
-    dataset = dataset.removeprefix(_TAG)
-    name = row.get("id", extra.get("index"))
-    facts = metadata.get("supporting_facts")
-    split = str(row.get("split") or extra.get("split") or split)
+    dataset = str(row.get("dataset") or row.get("data_source") or dataset).removeprefix(_TAG)
+    name = row["id"] if "id" in row else _at(row, "extra_info", "index")
+    split = str(row.get("split") or _at(row, "extra_info", "split") or split)
     if split not in SPLIT_NAMES:
         raise ValueError(f"unknown split {split[:80]!r}: choose {', '.join(SPLIT_NAMES)}")
-    titles = row.get("gold_titles") or (facts.get("title") if isinstance(facts, dict) else None)
+    titles = row.get("gold_titles") or _at(row, "metadata", "supporting_facts", "title")
     return Question(
         id=str(number - 1 if name is None else name),
         dataset=dataset,
@@ -177,31 +168,37 @@ def _question(row: Any, dataset: str, split: str, number: int) -> Question:
     )
 
 
+def _at(row: Any, *keys: str) -> Any:
+    """The value at a path of keys; None if a part of the path is missing."""
+    for key in keys:
+        row = row.get(key) if isinstance(row, dict) else None
+    return row
+
+
 def _text(row: Mapping[str, Any]) -> str:
     """The question in ``question``, verl-agent's ``env_kwargs`` or Search-R1's prompt."""
-    text = row.get("question") or _mapping(row, "env_kwargs").get("question")
+    text = row.get("question") or _at(row, "env_kwargs", "question")
     prompt = row.get("prompt")
     if text is None and isinstance(prompt, list) and prompt and isinstance(prompt[-1], dict):
         content = str(prompt[-1].get("content", ""))
         text = content.partition("Question:")[2] or content
     if not isinstance(text, str) or not text.strip():
-        raise ValueError(f'no question: expected "question" or "prompt", found {_names(row)}')
+        found = ", ".join(map(str, row)) or "nothing"
+        raise ValueError(f'no question: expected "question" or "prompt", found {found}')
     return " ".join(text.split())
 
 
 def _answers(row: Mapping[str, Any]) -> tuple[str, ...]:
     answers = row.get("golden_answers")
     if answers is None:
-        truth = _mapping(_mapping(row, "reward_model"), "ground_truth")
-        truth = truth or _mapping(_mapping(row, "env_kwargs"), "ground_truth")
-        answers = truth.get("target")
-    if isinstance(answers, str):
-        answers = [answers]
+        truth = ("ground_truth", "target")
+        answers = _at(row, "reward_model", *truth) or _at(row, "env_kwargs", *truth)
+    answers = [answers] if isinstance(answers, str) else answers
     aliases = tuple(each for each in _strings(answers, "golden_answers") if each.strip())
     if not aliases:
         raise ValueError(
             'no answers: expected "golden_answers" or "reward_model.ground_truth.target" with one'
-            f" text or more, found {_names(row)}"
+            f" text or more, found {', '.join(map(str, row)) or 'nothing'}"
         )
     return aliases
 
@@ -212,12 +209,3 @@ def _strings(value: Any, name: str) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(type(each) in (str, int) for each in value):
         raise ValueError(f"{name} is {str(value)[:80]}: expected a list of texts")
     return tuple(dict.fromkeys(str(each) for each in value))
-
-
-def _mapping(row: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    value = row.get(name)
-    return value if isinstance(value, dict) else {}
-
-
-def _names(row: Mapping[str, Any]) -> str:
-    return ", ".join(map(str, row)) or "nothing"

@@ -9,17 +9,19 @@ Since a product depends on the seed and its number only, a small catalogue is th
 larger one. Products come in lines of four. A line has one brand and one kind of product, and most
 of its attributes are shared; options and prices differ. A search therefore returns near misses
 together with the requested product. Titles name all attributes of a product except one.
+``generate.yaml`` has the vocabulary.
 """
 
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
+from trca.common.strict_yaml import packaged
 from trca.envs.webshop.data.products import HumanInstruction, Product
-from trca.envs.webshop.data.wording import WORDS, Family
 
 SIZES: Final = {"small": 1_000, "medium": 10_000, "large": 100_000}
 """Name of a generated catalogue -> its number of products."""
@@ -39,16 +41,14 @@ _ASIN_LEVELS: Final = ((16, 0, 1 << 14), (32, 1 << 14, 1 << 18), (64, 1 << 18, 1
 """Per level: number of syllables, first product number, and first number of the next level."""
 _CONSONANTS: Final = "BDKLMNPRSTVZ"
 
+WORDS: Final[Mapping[str, Any]] = packaged(__package__, "generate.yaml")
+"""The vocabulary; the file explains its keys."""
+
 
 def generated(
     count: int, seed: int = 0
 ) -> tuple[list[Product], dict[str, tuple[HumanInstruction, ...]]]:
-    """The first products and their instructions by "people", as arguments of a catalogue.
-
-    Args:
-        count: Number of products, at least 1.
-        seed: Each seed gives different products.
-    """
+    """The first products and their instructions by "people", as arguments of a catalogue."""
     products, human = [], {}
     for number in range(count):
         product, instructions = draw(number, seed)
@@ -62,26 +62,27 @@ def draw(number: int, seed: int = 0) -> tuple[Product, tuple[HumanInstruction, .
     """One product and its instructions."""
     line = _line(number // LINE, seed)
     rng = random.Random(f"webshop/{seed}/{number}")
-    family, noun = line.family, f"{line.kind} {line.family.noun}"
+    family, query = line.family, line.family["query"]
+    noun = " ".join((line.kind, family["noun"]))
     attributes = tuple(rng.sample(line.attributes, rng.randint(2, 3)))
     named, unnamed = attributes[:-1], attributes[-1]
     filled = {
         "brand": line.brand,
         "product": noun,
-        "noun": family.noun,
-        "use": rng.choice(family.uses),
+        "noun": family["noun"],
+        "use": rng.choice(family["uses"]),
         "first": named[0],
         "second": named[-1],
         "told": unnamed,
     }
-    titles = WORDS.titles_with_one if len(named) == 1 else WORDS.titles_with_two
+    titles = WORDS["titles_with_one"] if len(named) == 1 else WORDS["titles_with_two"]
     title = rng.choice(titles).format(**filled)
     description, bullets = _texts(rng, filled)
     label, price_range = _price(rng, family)
     asked = tuple(rng.sample(attributes, rng.randint(1, 2))) if number < INSTRUCTED else ()
     options = {}
     for name in line.groups:
-        values = WORDS.options[name]  # in page order
+        values = WORDS["options"][name]  # in page order
         options[name] = tuple(sorted(rng.sample(values, rng.randint(2, 4)), key=values.index))
     product = Product(
         asin=asin(number),
@@ -91,14 +92,14 @@ def draw(number: int, seed: int = 0) -> tuple[Product, tuple[HumanInstruction, .
         price_label=label,
         price_range=price_range,
         price=price_range[0],
-        category=family.category,
+        category=family["category"],
         product_category=" › ".join(
-            (WORDS.departments[family.category], family.query.title(), noun.title())
+            (WORDS["departments"][family["category"]], query.title(), noun.title())
         ),
-        query=family.query,
+        query=query,
         options=options,
         attributes=attributes,
-        instruction=f"Find me {', '.join(asked)} {family.query}" if asked else None,
+        instruction=f"Find me {', '.join(asked)} {query}" if asked else None,
         instruction_attributes=asked,
     )
     return product, _instructions(rng, product, noun) if asked else ()
@@ -108,7 +109,7 @@ def draw(number: int, seed: int = 0) -> tuple[Product, tuple[HumanInstruction, .
 class _Line:
     """The common properties of the products of a line."""
 
-    family: Family
+    family: Mapping[str, Any]
     kind: str
     brand: str
     attributes: tuple[str, ...]
@@ -118,16 +119,16 @@ class _Line:
 @lru_cache(maxsize=64)
 def _line(number: int, seed: int) -> _Line:
     rng = random.Random(f"webshop/{seed}/line/{number}")
-    family = rng.choice(WORDS.families)
-    most = len(family.groups)
-    groups = rng.sample(family.groups, rng.choices(range(most + 1), _GROUPS[: most + 1])[0])
-    pool = (*WORDS.common_attributes[family.category], *family.attributes)
+    family = rng.choice(WORDS["families"])
+    most = len(family["groups"])
+    groups = rng.sample(family["groups"], rng.choices(range(most + 1), _GROUPS[: most + 1])[0])
+    pool = (*WORDS["common_attributes"][family["category"]], *family["attributes"])
     return _Line(
         family=family,
-        kind=rng.choice(family.kinds),
-        brand=rng.choice(WORDS.brands),
+        kind=rng.choice(family["kinds"]),
+        brand=rng.choice(WORDS["brands"]),
         attributes=tuple(rng.sample(pool, 4)),
-        groups=tuple(sorted(groups, key=family.groups.index)),
+        groups=tuple(sorted(groups, key=family["groups"].index)),
     )
 
 
@@ -170,17 +171,17 @@ def _texts(rng: random.Random, filled: dict[str, str]) -> tuple[str, tuple[str, 
     The search engine reads the description and the first bullet only. Therefore one in three of
     these attributes is visible only on the product's features page.
     """
-    bullets = rng.sample(WORDS.bullets, 2)
+    bullets = rng.sample(WORDS["bullets"], 2)
     place = rng.randrange(3)
     if place < 2:
-        bullets.insert(place, WORDS.telling_bullet.format(**filled))
-    descriptions = WORDS.telling_descriptions if place == 2 else WORDS.descriptions
+        bullets.insert(place, WORDS["telling_bullet"].format(**filled))
+    descriptions = WORDS["telling_descriptions"] if place == 2 else WORDS["descriptions"]
     return rng.choice(descriptions).format(**filled), tuple(bullets)
 
 
-def _price(rng: random.Random, family: Family) -> tuple[str, tuple[float, ...]]:
+def _price(rng: random.Random, family: Mapping[str, Any]) -> tuple[str, tuple[float, ...]]:
     """The label of a price and its one or two numbers."""
-    price = round(rng.uniform(*family.price), 2)
+    price = round(rng.uniform(*family["price"]), 2)
     if rng.random() >= _RANGED:
         return f"${price}", (price,)
     upper = round(price * rng.uniform(1.2, 1.6), 2)
@@ -197,10 +198,10 @@ def _instructions(rng: random.Random, product: Product, noun: str) -> tuple[Huma
         names = [name for name in groups if name in asked]
         values = tuple(rng.choice(product.options[name]) for name in names)
         wordings = [
-            WORDS.option_wordings[name].format(value)
+            WORDS["option_wordings"][name].format(value)
             for name, value in zip(names, values, strict=True)
         ]
-        text = rng.choice(WORDS.instructions).format(
+        text = rng.choice(WORDS["instructions"]).format(
             a="{a}", product=noun, attributes=" and ".join(attributes), options=" ".join(wordings)
         )
         sentence = _tidy(text)

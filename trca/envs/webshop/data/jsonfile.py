@@ -53,8 +53,14 @@ def values(path: Path, progress: Progress | None = None) -> Iterator[tuple[str, 
     with _opened(path, progress) as reader:
         if path.name.removesuffix(".gz").endswith(".jsonl"):
             for number, line in enumerate(reader.text, 1):
-                if not line.isspace():
-                    yield f"line {number}", reader.line_value(line, f"line {number}")
+                if line.isspace():
+                    continue
+                try:
+                    value = json.loads(line)
+                except (ValueError, RecursionError) as error:
+                    raise reader.broken(f"line {number}", error) from None
+                reader.progress(reader.raw.tell())
+                yield f"line {number}", value
         else:
             for number in reader.members("[", "]"):
                 yield f"item {number}", reader.value(f"item {number}")
@@ -154,31 +160,23 @@ class _Reader:
             try:
                 value, end = _decode(self.buffer, self.at)
             except (ValueError, RecursionError) as error:
-                problem, at = _cause(error, self.at)
-                at += self.passed
+                broken = self.broken(place, error)
                 if len(self.buffer) - self.at > _LONGEST_VALUE or not self._more():
-                    raise self.broken(place, problem, at) from None
+                    raise broken from None
             else:
                 if end < len(self.buffer) or not self._more():  # a number may continue
                     self.at = min(end, len(self.buffer))
                     return value
 
-    def line_value(self, line: str, place: str) -> Any:
-        """The value of a complete line."""
-        try:
-            value = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise self.broken(place, *_cause(error, 0)) from None
-        self.progress(self.raw.tell())
-        return value
-
-    def broken(self, place: str, problem: str, at: int | None = None) -> DataFileError:
-        """The error for a broken place; None for the position of the cursor."""
-        at = self.passed + self.at if at is None else at
+    def broken(self, place: str, problem: str | Exception) -> DataFileError:
+        """The error for a broken place, at the decoder's position or else at the cursor."""
+        at = self.at
+        if isinstance(problem, json.JSONDecodeError):
+            at, problem = problem.pos, problem.msg
         return DataFileError(
             self.path,
-            f"{place} is broken at character {at + 1:,} ({problem}): the file is corrupt or half"
-            " downloaded; fetch it again",
+            f"{place} is broken at character {self.passed + at + 1:,} ({problem}): the file is"
+            " corrupt or half downloaded; fetch it again",
         )
 
     def _more(self) -> bool:
@@ -187,10 +185,3 @@ class _Reader:
         self.buffer, self.at = self.buffer[self.at :] + chunk, 0
         self.progress(self.raw.tell())
         return bool(chunk)
-
-
-def _cause(error: ValueError | RecursionError, start: int) -> tuple[str, int]:
-    """The decoder's message and the position of the error, from 0."""
-    if isinstance(error, json.JSONDecodeError):
-        return error.msg, error.pos
-    return str(error), start

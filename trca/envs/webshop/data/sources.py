@@ -1,20 +1,48 @@
-"""Sources of products: the generator or files."""
+"""Opens catalogues: sources of products, and their stores on disk.
+
+For example::
+
+    catalogue = open_catalogue("large")  # the first call builds the store
+
+A source is the generator or official files. A small generated catalogue is in memory. Any other
+catalogue is a store on disk: built once per machine, checked on opening, and memory-mapped by every
+process. The folder of a store contains ``products`` (encoded products and their lookup tables) and
+``index`` (BM25), both with checksums. Stores are in ``$TRCA_CACHE/webshop``, or else in the user's
+cache folder. A store appears in one step when complete. A damaged store is built again.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import shutil
+import sys
+import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import cache
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from types import ModuleType
+from typing import Final
 
+from trca.common.cache import build_once, cache_folder
 from trca.common.files import versions
-from trca.envs.webshop.data import generate, jsonfile, official, product_rows, products, wording
+from trca.common.progress import progress_bar
+from trca.common.shared import named
+from trca.envs.retrieval import analysis, bm25, porter, postings, storage
+from trca.envs.retrieval.bm25 import save_merged
+from trca.envs.retrieval.postings import Block, batched
+from trca.envs.retrieval.storage import ByteStrings, StoredDataError, read_arrays, writing
+from trca.envs.webshop.compat import quirks_of
+from trca.envs.webshop.data import catalogue as catalogues
+from trca.envs.webshop.data import generate, jsonfile, official, products
+from trca.envs.webshop.data.catalogue import Catalogue, Compat, Entry, tables_of
 from trca.envs.webshop.data.jsonfile import DataFileError, Progress
-from trca.envs.webshop.data.products import HumanInstruction, Product
+from trca.envs.webshop.data.products import document
 
-Entry = tuple[Product, tuple[HumanInstruction, ...]]
+_KIND: Final = "WebShop catalogue"
+_VERSION: Final = 1
+_LOCK: Final = threading.Lock()
 
 
 class CatalogueMissingError(DataFileError, FileNotFoundError):
@@ -26,8 +54,8 @@ class Source:
     """A source of products and their instructions by people.
 
     Attributes:
-        name: Name of the source.
         key: Sixteen hex digits that change with the products and with the code that makes them.
+        name: Name of the source.
         total: Final value of the progress of `read`.
         read: Yields the products in order, with the lowest price of each range. Its argument
             receives the progress, up to `total`. Raises DataFileError if a file is broken.
@@ -35,20 +63,16 @@ class Source:
         path: The products file; None for generated products.
     """
 
-    name: str
     key: str
-    total: int
-    read: Callable[[Progress], Iterator[Entry]]
-    in_memory: bool = False
-    path: Path | None = None
+    name: str = field(compare=False)
+    total: int = field(compare=False)
+    read: Callable[[Progress], Iterator[Entry]] = field(compare=False)
+    in_memory: bool = field(default=False, compare=False)
+    path: Path | None = field(default=None, compare=False)
 
 
 def generated_source(count: int, seed: int = 0) -> Source:
-    """The first products of a seed.
-
-    Args:
-        count: Number of products, at least 1.
-        seed: Each seed gives different products.
+    """The first products of a seed; each seed gives different products.
 
     Raises:
         ValueError: For a count below 1.
@@ -61,16 +85,13 @@ def generated_source(count: int, seed: int = 0) -> Source:
             yield generate.draw(number, seed)
             progress(number + 1)
 
-    key = _key("generated", count, seed, code_hash(generate, wording, products))
+    key = _key("generated", count, seed, code_hash(generate, products))
     in_memory = count <= generate.SIZES["small"]
-    return Source(f"{count:,} generated products", key, count, read, in_memory)
+    return Source(key, f"{count:,} generated products", count, read, in_memory)
 
 
 def file_source(path: str | Path) -> Source:
-    """The products in the official files, or in files of the same format.
-
-    Args:
-        path: Their folder, or the path of the products file.
+    """The products in a folder of official files or of files in their format, or of one such file.
 
     Raises:
         DataFileError: If files are missing.
@@ -83,17 +104,13 @@ def file_source(path: str | Path) -> Source:
             yield product, human.get(product.asin, ())
 
     file_versions = [version for file in files.all for version in versions(file)]
-    key = _key(file_versions, code_hash(jsonfile, official, product_rows, products))
+    key = _key(file_versions, code_hash(jsonfile, official, products))
     size = files.products.stat().st_size
-    return Source(str(files.products), key, size, read, path=files.products)
+    return Source(key, str(files.products), size, read, path=files.products)
 
 
 def source_of(name: str | Path) -> Source:
-    """The source with this name.
-
-    Args:
-        name: One of `generate.SIZES`, or a size with a seed (``small-7``). Else the path of a
-            folder of files, or of a products file.
+    """The source with this name; see `open_catalogue`.
 
     Raises:
         DataFileError: For an unknown name or a missing path.
@@ -110,6 +127,108 @@ def source_of(name: str | Path) -> Source:
             " lists the official files",
         )
     return file_source(name)
+
+
+def open_catalogue(
+    name: str | Path = "small", seed: int = 0, compat: Compat = "clean"
+) -> Catalogue:
+    """The catalogue with this name. All callers in a process share one object.
+
+    Args:
+        name: One of `generate.SIZES`, or a size with a seed (``small-7``). Else the path of a
+            folder of official files, or of a products file.
+        seed: Seed of the prices.
+        compat: ``clean`` or ``original``: how prices are drawn.
+
+    Raises:
+        DataFileError: If there is no such catalogue, or one of its files is broken.
+        ValueError: For an unknown ``compat``.
+    """
+    quirks_of(compat)
+    source = source_of(name)
+    with _LOCK:
+        return named(
+            _opened(source, seed, compat), open_catalogue, source.path or name, seed, compat
+        )
+
+
+@lru_cache(4)
+def _opened(source: Source, seed: int, compat: Compat) -> Catalogue:
+    if source.in_memory:
+        return Catalogue.of(source.read(lambda _: None), seed, compat)
+    return open_store(source, seed=seed, compat=compat)
+
+
+def open_store(
+    source: Source, folder: Path | None = None, seed: int = 0, compat: Compat = "clean"
+) -> Catalogue:
+    """Opens the store of a source; builds a missing or damaged store.
+
+    Stores are in ``folder``, by default ``webshop`` in the cache folder. See `open_catalogue` for
+    ``seed`` and ``compat``.
+
+    Raises:
+        DataFileError: If a file of the source is broken.
+        OSError: If the folder is read-only or full.
+    """
+    made_by = (analysis, bm25, porter, postings, storage, catalogues, sys.modules[__name__])
+    stores = folder or cache_folder() / "webshop"
+    folder, build = stores / f"{source.key}-{code_hash(*made_by)[:8]}", partial(_build, source)
+    build_once(folder, build)
+    try:
+        return _stored(folder, seed, compat)
+    except StoredDataError as error:
+        print(f"{error}. Building the catalogue again.", file=sys.stderr)
+        build_once(folder, build, _is_whole)
+        return _stored(folder, seed, compat)
+
+
+def _stored(folder: Path, seed: int = 0, compat: Compat = "clean") -> Catalogue:
+    """Opens a store and checks products and index."""
+    catalogue = _products(folder, seed, compat)
+    count, indexed = len(catalogue), len(catalogue.index)
+    if indexed != count:
+        raise StoredDataError(folder, f"its index has {indexed} products, not {count}")
+    return catalogue
+
+
+def _is_whole(folder: Path) -> bool:
+    with suppress(StoredDataError):
+        return len(_stored(folder)) > 0
+    return False
+
+
+def _products(folder: Path, seed: int = 0, compat: Compat = "clean") -> Catalogue:
+    """Opens a store without its index, which the first search opens."""
+    tables, _ = read_arrays(folder / "products", _KIND, _VERSION)
+    records = ByteStrings(tables.pop("records"), tables.pop("ends"))
+    return Catalogue(records, tables, folder / "index", seed, compat)
+
+
+def _build(source: Source, draft: Path) -> None:
+    with progress_bar() as report:
+        with writing(draft / "products", _KIND, _VERSION) as writer:
+            writer.facts["source"] = source.name
+            entries = source.read(lambda done: report(f"Reading {source.name}", done, source.total))
+            with writer.strings("records", "ends") as add:
+                tables = tables_of(entries, add)
+            if not len(tables["asins"]):
+                raise DataFileError(Path(source.name), "it holds no products")
+            for name, table in tables.items():
+                writer.add(name, table)
+        catalogue = _products(draft)
+
+        def documents() -> Iterator[str]:
+            for position in range(len(catalogue)):
+                yield document(catalogue[position])
+                report(f"Indexing {source.name}", position + 1, len(catalogue))
+
+        places: list[Path] = []
+        for batch in batched(documents()):
+            places.append(draft / "blocks" / f"{len(places):04}")
+            Block.of(batch).save(places[-1])
+        save_merged(draft / "index", places, catalogue.asins())
+        shutil.rmtree(draft / "blocks")
 
 
 @cache
