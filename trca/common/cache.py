@@ -1,4 +1,4 @@
-"""The cache: a folder for data that is built once, on first use."""
+"""Caches: a folder for data that is built once, and functions of texts with bounded memory."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ import json
 import os
 import shutil
 from collections.abc import Callable
+from functools import lru_cache, wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import platformdirs
 from filelock import FileLock
+
+Result = TypeVar("Result")
 
 
 def cache_folder() -> Path:
@@ -68,3 +71,22 @@ def _build(folder: Path, build: Callable[[Path], None]) -> None:
         draft.rename(folder)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
+
+
+def remembered(
+    entries: int, longest: int
+) -> Callable[[Callable[[str], Result]], Callable[[str], Result]]:
+    """Caches the results for the last texts, at most ``entries * longest`` characters of text.
+
+    Agents write texts of any length, so a limit on the number of entries does not bound the memory.
+
+    Args:
+        entries: Number of cached results.
+        longest: Largest number of characters of a text with a cached result.
+    """
+
+    def decorate(function: Callable[[str], Result]) -> Callable[[str], Result]:
+        kept = lru_cache(maxsize=entries)(function)
+        return wraps(function)(lambda text: (kept if len(text) <= longest else function)(text))
+
+    return decorate

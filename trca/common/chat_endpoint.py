@@ -24,7 +24,7 @@ from threading import Lock
 from typing import Any, Final, Literal, Self
 from urllib.parse import urlsplit
 
-from trca.common.short_line import short_line
+from trca.common.errors import short_line
 from trca.common.thoughts import answer_start
 
 KEY_VARIABLE: Final = "OPENAI_API_KEY"

@@ -1,4 +1,4 @@
-"""Errors on one line of plain text."""
+"""Errors and other values on one line of plain text."""
 
 from __future__ import annotations
 
@@ -69,3 +69,14 @@ def _message(error: BaseException) -> str:
     line = " ".join(lines)[:_LONGEST]
     plain = isinstance(error, (ValueError, RuntimeError, OSError))
     return line if plain else f"{type(error).__name__}: {line}"
+
+
+def short_line(value: object, longest: int = 120) -> str:
+    """Returns a value as text on one line, with single spaces, and ``...`` at the end of a cut.
+
+    Args:
+        value: Any value.
+        longest: Largest number of characters, at least 3.
+    """
+    text = " ".join(str(value).split())
+    return text if len(text) <= longest else f"{text[: longest - 3]}..."

@@ -1,10 +1,15 @@
-"""Checks for the packages of trca's extras, with install instructions."""
+"""The packages of trca's extras: when they are imported, and how to install them."""
 
 from __future__ import annotations
 
 from importlib.util import find_spec
 from typing import Final
 
+postponed: bool = False
+"""Whether the first use of an algorithm imports Ray and PyTorch; else `import trca.algorithms`.
+
+The commands set it to True: a refusal takes less than two seconds, and the imports take ten.
+"""
 _TRAINING: Final = ("ray", "torch", "transformers")
 
 

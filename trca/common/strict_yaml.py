@@ -16,10 +16,9 @@ from typing import Any, ClassVar, Final, Self, cast
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from trca.common.errors import words
+from trca.common.errors import short_line, words
 from trca.common.files import find
 from trca.common.names import nearest
-from trca.common.short_line import short_line
 
 SUFFIXES: Final = frozenset({".yaml", ".yml"})
 """Suffixes of a file."""

@@ -20,9 +20,9 @@ from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 
+from trca.common.errors import short_line
 from trca.common.names import nearest
 from trca.common.shared import Shared, named
-from trca.common.short_line import short_line
 
 MAX_LENGTH: Final = 600
 """Largest length of a condition, in characters."""

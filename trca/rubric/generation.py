@@ -24,7 +24,7 @@ from typing import Any, Final
 import yaml
 from pydantic import ValidationError
 
-from trca.common.short_line import short_line
+from trca.common.errors import short_line
 from trca.common.strict_yaml import MAX_BYTES
 from trca.rubric.conditions import RubricError, Term, field_meanings, field_terms
 from trca.rubric.judge import Judge

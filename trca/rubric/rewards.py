@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from trca.common.bounds import check_share
 from trca.common.names import unknown
 
 Reward = TypeVar("Reward", float, NDArray[np.float64])
@@ -193,3 +192,17 @@ class EpisodeRewards:
                 breakthrough += weight
         reward = trca_reward(foundational, breakthrough, self._lambda)
         return StepReward(foundational, breakthrough, reward)
+
+
+def check_share(name: str, value: float) -> None:
+    """Checks a number from 0 to 1, such as a discount.
+
+    Args:
+        name: Name of the number, for the error message.
+        value: The number.
+
+    Raises:
+        ValueError: If the number is outside [0, 1].
+    """
+    if not isinstance(value, int | float) or not 0.0 <= value <= 1.0:
+        raise ValueError(f"{name} is {value!r}: give a number from 0 to 1")

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from trca.envs.adapter import memory_line_of
 from trca.envs.alfworld.beliefs import Beliefs
 from trca.envs.alfworld.binding import ALFWorldBinding
 from trca.envs.alfworld.reading import kind
-from trca.envs.memory import memory_line_of
 
 
 def context_key(binding: ALFWorldBinding, beliefs: Beliefs) -> str:

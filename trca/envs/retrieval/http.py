@@ -20,8 +20,8 @@ from typing import Any, Final
 
 import httpx
 
+from trca.common.errors import short_line
 from trca.common.shared import Shared
-from trca.common.short_line import short_line
 from trca.envs.retrieval.passages import Passage
 from trca.envs.retrieval.retriever import RetrievalError
 from trca.envs.retrieval.wire import SHAPES, ReplyError, Shape, read_reply, request_body

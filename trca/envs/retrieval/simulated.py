@@ -25,8 +25,8 @@ from functools import partial
 from typing import Final
 
 from trca.common.chat_endpoint import ChatEndpoint, EndpointError, missing_client
+from trca.common.errors import short_line
 from trca.common.shared import Shared
-from trca.common.short_line import short_line
 from trca.envs.retrieval.passages import Passage
 from trca.envs.retrieval.retriever import RetrievalError
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, Literal, get_args
 
-from trca.common.short_line import short_line
+from trca.common.errors import short_line
 from trca.envs.retrieval.passages import Passage
 
 Shape = Literal["batch", "single"]

@@ -7,7 +7,7 @@ context group has few rollouts of one question.
 
 from __future__ import annotations
 
-from trca.envs.memory import memory_line_of, quoted
+from trca.envs.adapter import memory_line_of, quoted
 from trca.envs.searchqa.beliefs import Beliefs
 from trca.envs.searchqa.reading import says
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from math import ceil
 
-from trca.common.remembered import remembered
-from trca.envs.memory import memory_line_of, quoted
+from trca.common.cache import remembered
+from trca.envs.adapter import memory_line_of, quoted
 from trca.envs.webshop.beliefs import Beliefs
 from trca.envs.webshop.binding import singular, words_of
 from trca.envs.webshop.reading import Listing, amounts_in

@@ -15,11 +15,11 @@ from pathlib import Path, PurePosixPath
 from typing import IO, BinaryIO
 
 from trca.common.cache import build_once, cache_folder
+from trca.common.errors import short_line
 from trca.common.files import sha256, versions
 from trca.common.names import unknown
 from trca.common.progress import progress_bar
 from trca.common.shared import named
-from trca.common.short_line import short_line
 from trca.envs.alfworld.data.shelf import GameSource
 from trca.envs.alfworld.resources import GOALS, SPLITS, check_task_types
 from trca.envs.alfworld.simulator import Game, GameFileError
