@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
 
+import gymnasium
 import numpy as np
 
 from trca.common import strict_yaml
@@ -115,9 +116,8 @@ class CanonicalPanel:
             ValueError: If the data differ from the data of the original panel.
         """
         if split is None:
-            from trca.envs.registration import make
-
-            env = make(self.environment, **self.env_config, split=self.split)
+            name, arguments = f"trca.envs:{self.environment}", self.env_config
+            env = gymnasium.make(name, split=self.split, **arguments)
             split = env.get_wrapper_attr("panel")
             env.close()
         assert split is not None
