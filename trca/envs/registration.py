@@ -69,12 +69,6 @@ def register(env_id: str, env: EnvClass) -> None:
         register_env(id=env_id, entry_point=entry_point, kwargs=kwargs, order_enforce=False)
 
 
-def register_packaged() -> None:
-    """Registers the environments of this package."""
-    for env_id, env in PACKAGED.items():
-        register(env_id, env)
-
-
 def make(
     env: EnvClass,
     *,
@@ -144,8 +138,8 @@ def make_text_env(env: EnvClass, *, isolation: str | None = None, **kwargs: Any)
     if chosen not in ("none", PROCESS):
         raise ValueError(f"isolation is {chosen!r}: give none or {PROCESS}")
     if chosen == PROCESS:
-        return IsolatedEnv(maker, partial(creator(env).text_env, **kwargs))
-    return _text_env(env, kwargs)
+        return IsolatedEnv(maker, partial(_text_env, creator(env), kwargs))
+    return _text_env(_Creator(env), kwargs)
 
 
 def make_registered(env_id: str, **kwargs: Any) -> _Env:
@@ -291,33 +285,28 @@ class _Creator:
 
     Attributes:
         env: Class or name of the environment.
-        env_id: Id under which the class is registered; blank if unregistered.
+        env_id: Id under which the class is registered; empty if unregistered.
     """
 
     env: EnvClass
     env_id: str = ""
 
+    def __post_init__(self) -> None:
+        if self.env_id and self.env_id not in ENVIRONMENTS:
+            register(self.env_id, env_class(self.env))
+
     def __call__(self, **kwargs: Any) -> _Env:
         return make(self.env, **kwargs)
-
-    def text_env(self, **kwargs: Any) -> _Env:
-        """The environment without annotation."""
-        return _text_env(self.env, kwargs)
 
     def __reduce__(self) -> tuple[Any, ...]:
         file = None if isinstance(self.env, str) else file_of(self.env)
         env = f"{file}:{self.env.__qualname__}" if file else self.env  # type: ignore[union-attr]
-        return _received, (env, self.env_id)
+        return _Creator, (env, self.env_id)
 
 
-def _received(env: EnvClass, env_id: str) -> _Creator:
-    if env_id and env_id not in ENVIRONMENTS:
-        register(env_id, env_class(env))
-    return _Creator(env, env_id)
-
-
-def _text_env(env: EnvClass, kwargs: Mapping[str, Any]) -> _Env:
+def _text_env(creator: _Creator, kwargs: Mapping[str, Any]) -> _Env:
     """An environment as a `TextEnv`, without annotation."""
+    env = creator.env
     maker = env_class(env)
     registered = env if isinstance(env, str) and env in registry else ""
     if _is_text_env(maker):
