@@ -29,14 +29,11 @@ from trca.common.thoughts import answer_start
 
 KEY_VARIABLE: Final = "OPENAI_API_KEY"
 """Environment variable of the key."""
-
 _MOST_BYTES: Final = 4 << 20
 """Largest size of a reply in bytes."""
-
 _SECRET: Final = 16
 """Least number of characters of a secret key. Local servers accept any short word as a key, and
 answers may contain such a word."""
-
 _REFUSALS: Final = (401, 403, 404)
 """Statuses that every request would meet: no key, no permission, unknown model.
 
@@ -70,12 +67,7 @@ class Usage:
     uncounted: int = 0
 
     def cost(self, prompt: float, completion: float) -> float:
-        """Returns the cost in the unit of the prices.
-
-        Args:
-            prompt: Price of a million prompt tokens.
-            completion: Price of a million completion tokens.
-        """
+        """Returns the cost from the prices of a million prompt tokens and completion tokens."""
         return (self.prompt_tokens * prompt + self.completion_tokens * completion) / 1e6
 
     def words(self, prices: tuple[float, float] | None = None) -> str:
@@ -170,10 +162,7 @@ class ChatEndpoint:
     def ask(self, prompt: str, **request: Any) -> Answer:
         """Sends one user message and returns the answer.
 
-        Args:
-            prompt: The message.
-            request: Further fields of the request, such as ``max_tokens``. Fields with `None` are
-                left out.
+        Further fields of the request, such as ``max_tokens``, are left out if they are `None`.
 
         Raises:
             EndpointError: If there is no answer after all attempts, or the reply is not a
@@ -247,13 +236,11 @@ class ChatEndpoint:
 
     def _read(self, reply: Any, usage: Usage) -> Answer:
         """Checks a reply, updates the usage and returns the answer."""
-        counts = reply.get("usage") if isinstance(reply, dict) else None
-        tokens = counts if isinstance(counts, dict) else {}
-        match tokens.get("prompt_tokens"), tokens.get("completion_tokens"):
-            case int(prompt), int(completion) if min(prompt, completion) >= 0:
-                usage.prompt_tokens, usage.completion_tokens, counted = prompt, completion, True
-            case _:
-                counted = False
+        uncounted = 1
+        match reply:
+            case {"usage": {"prompt_tokens": int(prompt), "completion_tokens": int(completion)}}:
+                if min(prompt, completion) >= 0:
+                    usage.prompt_tokens, usage.completion_tokens, uncounted = prompt, completion, 0
         try:
             choice = reply["choices"][0]
             text, reason = choice["message"].get("content"), choice.get("finish_reason")
@@ -261,10 +248,9 @@ class ChatEndpoint:
             raise EndpointError(self._message(f"this is not a completion: {reply}")) from None
         if reason == "content_filter" or not isinstance(text, str | None):
             raise EndpointError(self._message(f"this is not a completion: {choice}"))
-        usage.requests, usage.uncounted = 1, int(not counted)
+        usage.requests, usage.uncounted = 1, uncounted
         text = text or ""
-        if len(self._key) >= _SECRET:
-            text = self._hidden(text)
+        text = self._hidden(text) if len(self._key) >= _SECRET else text
         return Answer(text, "length" if reason == "length" else "stop")
 
     def _message(self, text: str) -> str:

@@ -8,9 +8,7 @@ import re
 from typing import Any, Final
 
 _ANSI: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
-
 _LONGEST: Final = 600
-
 _FULL: Final = tuple(map(os.strerror, (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)))
 
 
@@ -18,12 +16,7 @@ class DataError(Exception):
     """An error of data that reads the same in another process."""
 
     def __init__(self, message: str, *arguments: Any) -> None:
-        """Takes the message.
-
-        Args:
-            message: The message.
-            arguments: The arguments of the subclass, which make the error again.
-        """
+        """Takes the message, and the arguments of the subclass, which make the error again."""
         super().__init__(message)
         self._arguments = arguments
 
@@ -72,11 +65,9 @@ def _message(error: BaseException) -> str:
 
 
 def short_line(value: object, longest: int = 120) -> str:
-    """Returns a value as text on one line, with single spaces, and ``...`` at the end of a cut.
+    """Returns a value as text on one line, of at most ``longest`` characters.
 
-    Args:
-        value: Any value.
-        longest: Largest number of characters, at least 3.
+    White space becomes single spaces, and a text that is cut ends with ``...``.
     """
     text = " ".join(str(value).split())
     return text if len(text) <= longest else f"{text[: longest - 3]}..."

@@ -27,11 +27,7 @@ _BEAT_S: Final = 1.0
 def log_crashes(file: int) -> Callable[[], None]:
     """Writes tracebacks of this process to a file after a crash, and after `SILENT_S` of silence.
 
-    Args:
-        file: An open file descriptor.
-
-    Returns:
-        A function that ends the watch for silence.
+    Returns a function that ends the watch for silence.
     """
     faulthandler.enable(file=file)
     ended = threading.Event()
@@ -55,10 +51,7 @@ def log_crashes(file: int) -> Callable[[], None]:
 def log_process(path: Path) -> None:
     """Appends warnings of this process with their tracebacks, crashes and hangs to a log.
 
-    A process on a machine without the run folder writes nothing.
-
-    Args:
-        path: The log, ``logs/output.log`` in a run folder.
+    The log is ``logs/output.log`` of a run folder; a machine without the folder writes nothing.
     """
     if not path.parent.parent.is_dir():
         return
@@ -75,9 +68,6 @@ def link_errors(link: Path) -> None:
     """Links to the file with the standard error of this process, if it is a file.
 
     Ray writes the standard error of an actor to a file that is named by the actor's process.
-
-    Args:
-        link: The new link, in the ``logs`` of a run folder.
     """
     with suppress(OSError):
         target = Path("/proc/self/fd/2").readlink()

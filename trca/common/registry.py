@@ -59,8 +59,12 @@ class Registry(Generic[T]):
             ValueError: If another object has the name, or the name has a colon.
         """
         if value is None:
-            return lambda decorated: self._add(name, decorated)
-        self._add(name, value)
+            return lambda decorated: self.register(name, decorated) or decorated
+        if ":" in name:
+            raise ValueError(f"{self._kind} {name!r} has a colon in its name: remove the colon")
+        if name in self._entries and _origin(self._entries[name]) != _origin(value):
+            raise ValueError(f"{self._kind} {name!r} is already registered: choose another name")
+        self._entries[name] = value
         return None
 
     def get(self, name: str) -> T:
@@ -87,9 +91,21 @@ class Registry(Generic[T]):
                 f"unknown {self._kind} {name!r}: {nearest(name, self.names())};"
                 " or give path/to/file.py:NAME"
             )
-        module = load_file(Path(place)) if place.endswith(".py") else _import(place, self._kind)
+        if place.endswith(".py"):
+            module = load_file(Path(place))
+        else:
+            try:
+                module = importlib.import_module(place)
+            except Exception as error:
+                reason = f"{type(error).__name__}: {error}"
+                raise ValueError(f"{self._kind}: cannot import {place!r}: {reason}") from error
         if not hasattr(module, attribute):
-            defined = [n for n, v in vars(module).items() if n[0] != "_" and _defines(module, v)]
+            defined = [  # by the module itself, as far as a value tells
+                n
+                for n, v in vars(module).items()
+                if n[0] != "_" and not isinstance(v, ModuleType)
+                if not isinstance(v, FunctionType | type) or v.__module__ == module.__name__
+            ]
             raise ValueError(f"{place} has no {attribute!r}: {nearest(attribute, defined)}")
         return getattr(module, attribute)  # type: ignore[no-any-return]
 
@@ -109,14 +125,6 @@ class Registry(Generic[T]):
 
     def __contains__(self, name: object) -> bool:
         return name in self._entries
-
-    def _add(self, name: str, value: Any) -> Any:
-        if ":" in name:
-            raise ValueError(f"{self._kind} {name!r} has a colon in its name: remove the colon")
-        if name in self._entries and _origin(self._entries[name]) != _origin(value):
-            raise ValueError(f"{self._kind} {name!r} is already registered: choose another name")
-        self._entries[name] = value
-        return value
 
 
 def own_file(name: str) -> Path | None:
@@ -163,21 +171,6 @@ def file_of(value: Any) -> Path | None:
     """Returns the file of a class or function from `load_file`; `None` for other objects."""
     module = str(value.__module__)
     return Path(str(sys.modules[module].__file__)) if module.startswith(_PREFIX) else None
-
-
-def _import(module: str, kind: str) -> ModuleType:
-    try:
-        return importlib.import_module(module)
-    except Exception as error:
-        reason = f"{type(error).__name__}: {error}"
-        raise ValueError(f"{kind}: cannot import {module!r}: {reason}") from error
-
-
-def _defines(module: ModuleType, value: Any) -> bool:
-    """Whether a module probably defines a value itself, instead of importing it."""
-    if isinstance(value, (FunctionType, type)):
-        return value.__module__ == module.__name__
-    return not isinstance(value, ModuleType)
 
 
 def _origin(value: Any) -> Any:

@@ -156,8 +156,8 @@ class Threads:
         if self._closed:
             raise RuntimeError(f"the threads {self._name} are closed")
         turn = deque[Call]()
-        turn.extend(Call(function, args, turn) for function, *args in calls)
-        made = list(turn)
+        made = [Call(function, args, turn) for function, *args in calls]
+        turn.extend(made)
         if self._idle.acquire(blocking=False) or self._count == self._most:
             self._turns.put(turn)
         else:
@@ -168,8 +168,7 @@ class Threads:
     def _start(self, turn: deque[Call]) -> None:
         threading.Thread(target=self._work, args=(turn,), name=self._name, daemon=True).start()
 
-    def _work(self, first: deque[Call]) -> None:
-        turn: deque[Call] | None = first
+    def _work(self, turn: deque[Call] | None) -> None:
         while turn is not None:
             while turn:
                 if not turn.popleft().run():

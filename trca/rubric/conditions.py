@@ -119,11 +119,7 @@ class Condition(Shared):
         return named(_Parser(text, terms).condition(), Condition.parse, text, terms)
 
     def evaluate(self, facts: Any, binding: Any) -> bool:
-        """Evaluates the condition.
-
-        Args:
-            facts: The facts of a transition.
-            binding: The task binding.
+        """The value of the condition for the facts of a transition and the task binding.
 
         Raises:
             TypeError: If the result depends on a field whose value does not have the field's type.
@@ -135,16 +131,11 @@ class Condition(Shared):
 
         Of a true ``&&``, the result has all sides; of ``||``, the true sides. Groups in parentheses
         are split too. A negation is one clause.
-
-        Args:
-            facts: The facts of a transition.
-            binding: The task binding.
         """
         try:
-            true = self.evaluate(facts, binding)
+            if not self.evaluate(facts, binding):
+                return ()
         except TypeError:
-            true = False
-        if not true:
             return ()
         if self.sides:
             return tuple(clause for side in self.sides for clause in side.explain(facts, binding))
@@ -162,6 +153,9 @@ _TYPES: Final[dict[Kind, tuple[type, ...]]] = {
     "list of strings": (tuple, list),
     "unknown": (object,),
 }
+_PLAIN: Final[dict[Any, Kind]] = {
+    bool: "truth value", int: "whole number", float: "number", str: "string"
+}  # fmt: skip
 _RELATIONS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "==": operator.eq,
     "!=": operator.ne,
@@ -234,14 +228,8 @@ def field_meanings(record: type) -> dict[str, str]:
 
 
 def _term(name: str, hint: Any) -> Term:
-    plain: dict[Any, Kind] = {
-        bool: "truth value",
-        int: "whole number",
-        float: "number",
-        str: "string",
-    }
-    if hint in plain:
-        return Term(plain[hint])
+    if hint in _PLAIN:
+        return Term(_PLAIN[hint])
     parts = get_args(hint)
     if get_origin(hint) is Literal and all(isinstance(value, str) for value in parts):
         return Term("string", parts)

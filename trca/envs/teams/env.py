@@ -21,8 +21,8 @@ from gymnasium.error import ResetNeeded
 
 from trca.envs.annotate import RubricAnnotation
 from trca.envs.panel import Panel
-from trca.envs.teams.judging import OpenTransition, RoleJudges, RoleTransition, role_operators
-from trca.envs.teams.messages import Message, ShownNames, clean
+from trca.envs.teams.judging import RoleJudges, RoleTransition, role_operators
+from trca.envs.teams.messages import Message, ShownNames, clean, names_in
 from trca.envs.teams.team import TELL, Team
 from trca.envs.text_env import TextEnv, as_action, filled
 from trca.rubric import Budgets
@@ -85,7 +85,7 @@ class TeamEnv(TextEnv):
         self.operators = self._judges.operators
         self.reward_by(budgets, lambda_)
         self._order = tuple(self.team.roles)
-        self._open: dict[str, OpenTransition] = {}
+        self._open: dict[str, RoleTransition] = {}
         self._view: tuple[str, dict[str, Any]] = ("", {})
 
     @classmethod
@@ -190,7 +190,8 @@ class TeamEnv(TextEnv):
         action = as_action(action, self._admissible(agent))
         role = self.team.roles[agent]
         text = role.message(action)
-        transition = self._open[agent] = OpenTransition(self._context, bool(action.strip()))
+        transition = RoleTransition(agent, self._context, parsed=bool(action.strip()))
+        self._open[agent] = transition
         won, reward, terminated, truncated = False, 0.0, False, False
         score = float(self._view[1].get("score", 0.0))
         measures: dict[str, Any] = {}
@@ -213,7 +214,7 @@ class TeamEnv(TextEnv):
             for each in self._open.values():
                 each.reward += reward
             for message in self._heard_by(agent):
-                message.answered(action, transition.accepted, revealing)
+                message.acts.append((action, transition.accepted, revealing))
             self._taken += 1
             if self._taken >= role.turn:
                 self._pass_turn()
@@ -225,7 +226,7 @@ class TeamEnv(TextEnv):
             measures = {"measures": metrics}
         ending = list(self._order) if self._over else [self.agent]
         for message in () if self._over else self._heard_by(self.agent):
-            message.was_read()
+            message.read = True
         agent_info = self.info_of(self.agent)
         closed = tuple(
             self._close(name, agent_info if name == self.agent else self.info_of(name))
@@ -310,7 +311,7 @@ class TeamEnv(TextEnv):
             admissible=self._view[1]["admissible_actions"],
         )
         for name in readers:
-            self._names.show(name, message)
+            self._names.show(name, names_in(message, self.team.names))
         return sent
 
     def _heard_by(self, agent: str) -> list[Message]:
@@ -358,16 +359,7 @@ class TeamEnv(TextEnv):
 
     def _close(self, agent: str, info: dict[str, Any]) -> RoleTransition:
         transition = self._open.pop(agent)
-        facts = transition.message.facts() if transition.message is not None else transition.facts
-        return RoleTransition(
-            agent=agent,
-            reward=transition.reward,
-            parsed=transition.parsed,
-            accepted=transition.accepted,
-            observation=self.observe(agent),
-            info=info,
-            context=transition.context,
-            next_context=self._context,
-            facts=facts,
-            rubric=self._judges.judge(agent, transition, facts),
-        )
+        transition.observation, transition.info = self.observe(agent), info
+        transition.next_context = self._context
+        self._judges.judge(transition)
+        return transition
