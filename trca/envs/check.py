@@ -50,15 +50,7 @@ Player = Callable[[Mapping[str, Any]], str]
 
 
 class PlayedStep(NamedTuple):
-    """A step of an episode.
-
-    Attributes:
-        action: The action.
-        observation: The observation after the action.
-        reward: The reward of the environment.
-        info: The ``info`` after the action.
-        is_last: Whether the episode ends with this step.
-    """
+    """An action of an episode, its result, and whether the episode ends with it."""
 
     action: str
     observation: str
@@ -74,10 +66,7 @@ def play(
 ) -> Iterator[PlayedStep]:
     """Plays a started episode to its end, or until the player returns None.
 
-    Args:
-        env: The environment, after ``reset``.
-        info: The ``info`` of ``reset``.
-        player: Chooses the actions.
+    ``info`` is the result of ``reset``, from which the player chooses the first action.
     """
     is_last = False
     while not is_last and (action := player(info)) is not None:
@@ -211,25 +200,24 @@ class _Errors:
         try:
             yield
         except Exception as error:
-            self.tasks += action is None
             add_place(error, self._env)
-            message = words(error)
-            sent = "" if action is None else f" after the action {action[:20]!r}"
-            if action is not None and len(action) > 20:
-                sent += f"... of {len(action):,} characters"
+            sent, message = "", words(error)
+            if action is None:
+                self.tasks += 1
+            else:
+                more = f"... of {len(action):,} characters" if len(action) > 20 else ""
+                sent = f" after the action {action[:20]!r}{more}"
             place = str(getattr(error, "__notes__", message))
             self.descriptions.setdefault(place, f"task {task_id!r} raises{sent}: {message}")
 
 
 def _has_oracle(env: gymnasium.Env[str, str], task_id: str) -> bool:
-    """Whether the environment has an oracle; True if this cannot be seen for an exception."""
+    """Whether the environment has an oracle; True if an exception hides this."""
     try:
         env.reset(options={"task": task_id})
         env.unwrapped.oracle_action()  # type: ignore[attr-defined]
-    except MissingPartError:
-        return False
-    except Exception:  # the check of this task reports the exception
-        return True
+    except Exception as error:  # the check of this task reports any other exception
+        return not isinstance(error, MissingPartError)
     return True
 
 
@@ -276,12 +264,10 @@ def _play(
     for step in play(env, info, player):
         info = step.info
         transcript.append((step.observation, tuple(info["admissible_actions"]), info["won"]))
-        for facts in [each.facts for each in info.get("closed", ())] or [info.get("facts")]:
-            if facts is not None:
-                misfits |= _misfits(facts)
-        judged = [each.rubric for each in info["closed"]] if "closed" in info else []
-        judged += [info.get("rubric")]
-        firing.update(name for rubric in judged if rubric for name in rubric["fired"])
+        judged = [(each.facts, each.rubric) for each in info.get("closed", ())]
+        for facts, rubric in judged or [(info.get("facts"), info.get("rubric"))]:
+            misfits |= {} if facts is None else _misfits(facts)
+            firing.update(rubric["fired"] if rubric else ())
     return transcript
 
 

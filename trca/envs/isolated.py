@@ -45,12 +45,7 @@ class IsolatedEnv(Uncopied, TextEnv):
     """
 
     def __init__(self, isolated_class: Any, made: Callable[[], gymnasium.Env[str, str]]) -> None:
-        """Starts the child.
-
-        Args:
-            isolated_class: Class of the environment in the child, or the function that makes it.
-            made: Makes the environment; pickled and called in the child.
-        """
+        """Starts the child, which receives ``made`` as a pickle and makes the environment."""
         self.isolated_class = isolated_class
         self._made = made
         self._seed: int | None = None
@@ -203,11 +198,7 @@ def _ended(process: subprocess.Popen[bytes]) -> str:
 
 
 def serve(descriptor: int) -> None:
-    """Answers the calls of the parent until the connection ends.
-
-    Args:
-        descriptor: File descriptor of the connection.
-    """
+    """Answers the calls of the parent until the connection with this file descriptor ends."""
     connection = Connection(descriptor)
     env: Any = None
     while True:

@@ -80,7 +80,7 @@ class LibraryReport:
     @property
     def problems(self) -> tuple[str, ...]:
         """Descriptions of weak operators."""
-        problems = []
+        problems, oracle = [], self.agents.get("oracle")
         rates = np.array([report.firing for report in self.agents.values()])
         for number, operator in enumerate(self.library.operators):
             always = [
@@ -90,14 +90,11 @@ class LibraryReport:
                 problems.append(f"{operator.id} never fires")
             elif always:
                 problems.append(f"{operator.id} fires on every step of {' and '.join(always)}")
-            elif operator.category == "invalidity" and self._on_oracle(number):
+            elif operator.category == "invalidity" and oracle is not None and oracle.firing[number]:
                 problems.append(f"{operator.id} blames the oracle")
         for first, second, share in self.overlaps:
             problems.append(f"{first} and {second} fire together on {share:.0%} of their steps")
         return tuple(problems)
-
-    def _on_oracle(self, number: int) -> bool:
-        return "oracle" in self.agents and bool(self.agents["oracle"].firing[number])
 
 
 def measure(env: gymnasium.Env[str, str], tasks: Sequence[str], seed: int = 0) -> LibraryReport:
@@ -121,9 +118,7 @@ def measure(env: gymnasium.Env[str, str], tasks: Sequence[str], seed: int = 0) -
     reports, lacking, everything = {}, [], []
     for agent in AGENTS:
         try:
-            played = [
-                _play(env, task_id, _player(inner, agent, f"{seed}/{task_id}")) for task_id in tasks
-            ]
+            played = [_play(env, task_id, agent, seed) for task_id in tasks]
         except MissingPartError as error:
             lacking.append(str(error))
             continue
@@ -141,19 +136,18 @@ def measure(env: gymnasium.Env[str, str], tasks: Sequence[str], seed: int = 0) -
     )
 
 
-def _player(env: TextEnv, agent: str, seed: str) -> Player:
-    if agent == "random":
-        return random_player(env, seed)
-    act = env.oracle_action if agent == "oracle" else env.demonstrator_action
-    return lambda _: act()
-
-
 def _play(
-    env: gymnasium.Env[str, str], task_id: str, player: Player
+    env: gymnasium.Env[str, str], task_id: str, agent: str, seed: int
 ) -> tuple[NDArray[np.uint8], bool]:
     """The judgments of an episode, one row per step, and whether the agent won."""
+    inner: Any = env.unwrapped
+    players: dict[str, Player] = {
+        "oracle": lambda _: inner.oracle_action(),
+        "demonstrator": lambda _: inner.demonstrator_action(),
+        "random": random_player(inner, f"{seed}/{task_id}"),
+    }
     _, info = env.reset(options={"task": task_id})
-    steps = list(play(env, info, player))
+    steps = list(play(env, info, players[agent]))
     return np.array([step.info["rubric"]["judgments"] for step in steps]), steps[-1].info["won"]
 
 

@@ -27,8 +27,6 @@ _CLOSE: Final = "</action>"
 
 PromptWriter = Callable[[str, int, int, Sequence[tuple[str, str]], str, str, Sequence[str]], str]
 """Writes a prompt. The arguments are those of `trca.policies.prompts.paper_prompt`."""
-
-
 Span = tuple[int, int]
 """Start and end of a part of a response, in characters; the end is exclusive."""
 
@@ -163,12 +161,7 @@ class TaggedResponse(gymnasium.ActionWrapper[str, str, str]):
     def __init__(
         self, env: gymnasium.Env[str, str], response_format: ResponseFormat = ACTION_FORMAT
     ) -> None:
-        """Wraps an environment.
-
-        Args:
-            env: A text environment.
-            response_format: Format of the responses.
-        """
+        """Wraps a text environment for responses in a format."""
         super().__init__(env)
         self.action_space = AnyText()
         self._read = response_format.read

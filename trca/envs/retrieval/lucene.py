@@ -74,12 +74,7 @@ class LuceneRetriever(Shared):
 
 
 def build_lucene(folder: Path, passages: Iterable[Passage], threads: int = 1) -> None:
-    """Indexes passages with Anserini's defaults, in a separate Java process.
-
-    Args:
-        folder: Target folder, which appears when complete.
-        passages: The passages.
-        threads: Number of Java threads.
+    """Indexes passages with Anserini's defaults, in a separate Java process with some threads.
 
     Raises:
         FileExistsError: If the folder exists.
@@ -109,10 +104,7 @@ def build_lucene(folder: Path, passages: Iterable[Passage], threads: int = 1) ->
 
 
 def preflight() -> tuple[Path, Path]:
-    """Locates Java and Anserini.
-
-    Returns:
-        The java program and Anserini's jar.
+    """Locates the java program and Anserini's jar.
 
     Raises:
         RetrievalError: If one of them is missing or too old. The message has install commands.

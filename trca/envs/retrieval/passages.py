@@ -58,12 +58,7 @@ class StoredPassages(Sequence[Passage]):
     """Passages in a folder, memory-mapped: only accessed passages are read."""
 
     def __init__(self, folder: Path, verify: bool = True) -> None:
-        """Opens a folder of `store_passages`.
-
-        Args:
-            folder: The folder.
-            verify: Whether to check the contents of files in addition to their sizes; see
-                `read_arrays`.
+        """Opens a folder of `store_passages`; see `read_arrays` for ``verify``.
 
         Raises:
             StoredDataError: If the folder is incomplete, damaged or of another version.
@@ -94,10 +89,6 @@ class StoredPassages(Sequence[Passage]):
 def store_passages(folder: Path, passages: Iterable[Passage]) -> None:
     """Writes passages into a new folder, in one pass and in little memory.
 
-    Args:
-        folder: Target folder, which appears when complete.
-        passages: The passages.
-
     Raises:
         FileExistsError: If the folder has other contents.
     """
@@ -114,11 +105,7 @@ def store_passages(folder: Path, passages: Iterable[Passage]) -> None:
 def read_corpus(path: Path) -> Iterator[Passage]:
     """Reads a corpus with one passage per line: ``{"id": ..., "contents": ...}``.
 
-    Args:
-        path: The file, which may be compressed as ``.gz`` or ``.xz``.
-
-    Yields:
-        The passages, in order.
+    The file may be compressed as ``.gz`` or ``.xz``.
 
     Raises:
         CorpusError: If a line is malformed, or a compressed file is broken or truncated.

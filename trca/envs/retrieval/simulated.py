@@ -87,13 +87,9 @@ class SimulatedRetriever(Shared):
     def about(
         self, question: str, answers: Sequence[str], progress: float, seed: int
     ) -> ToldRetriever:
-        """The same engine for one rollout, with the question and its answers in the prompt.
+        """The same engine for the rollout of a seed, with question and answers in the prompt.
 
-        Args:
-            question: The question of the agent.
-            answers: Its right answers.
-            progress: Completed share of training, from 0 to 1.
-            seed: Seed of the rollout.
+        ``progress`` is the completed share of training, from 0 to 1.
         """
         noisy = noise_share(progress, *self._noise)
         return ToldRetriever(self, question, tuple(answers), noisy, seed)
@@ -109,12 +105,9 @@ class SimulatedRetriever(Shared):
     def invent(
         self, queries: Sequence[str], limit: int, rollout: ToldRetriever | None
     ) -> list[list[Passage]]:
-        """Requests passages for each query, several queries at once.
+        """Requests at most ``limit`` passages for each query, several queries at once.
 
-        Args:
-            queries: The queries.
-            limit: Largest number of passages per query.
-            rollout: The rollout of the queries; None for useful documents without a question.
+        Without a rollout, the documents are useful and the prompt contains no question.
 
         Raises:
             RetrievalError: If there is no reply, or a reply without documents.
@@ -190,13 +183,7 @@ class ToldRetriever:
 
 
 def noise_share(progress: float, start: float, end: float) -> float:
-    """ZeroSearch's curriculum: the probability of noisy documents.
-
-    Args:
-        progress: Completed share of training, from 0 to 1.
-        start: The probability at the start of training, p0.
-        end: The probability at the end of training, p1.
-    """
+    """ZeroSearch's curriculum: the probability of noisy documents, from p0 to p1."""
     grown: float = 4.0**progress
     return start + (grown - 1) / 3 * (end - start)
 

@@ -82,12 +82,7 @@ class ByteStrings(Sequence[bytes]):
     """Byte strings in two arrays, which may be memory-mapped: only accessed strings are read."""
 
     def __init__(self, data: NDArray[np.uint8], ends: NDArray[np.int64]) -> None:
-        """Combines the arrays.
-
-        Args:
-            data: The strings, concatenated.
-            ends: End of each string in ``data``, shape ``(strings,)``.
-        """
+        """Combines the concatenated strings and the end of each, shape ``(strings,)``."""
         self._data, self._ends = data.data, ends.data
 
     def __len__(self) -> int:
@@ -137,17 +132,10 @@ def encoded(text: str) -> bytes:
 
 @contextmanager
 def writing(folder: Path, kind: str, version: int) -> Iterator[Writer]:
-    """Writes a new folder of arrays, which appears when complete.
+    """Yields the writer of a new folder of arrays, which appears when complete.
 
-    If another process has written the same folder meanwhile, that folder stays.
-
-    Args:
-        folder: Target folder. Missing parents are created.
-        kind: Kind of the arrays.
-        version: Version of their layout.
-
-    Yields:
-        The writer for arrays and facts.
+    ``kind`` and ``version`` name the kind of the arrays and their layout. If another process has
+    written the same folder meanwhile, that folder stays.
 
     Raises:
         FileExistsError: If the folder exists with other contents.
@@ -182,14 +170,10 @@ def writing(folder: Path, kind: str, version: int) -> Iterator[Writer]:
 def read_arrays(
     folder: Path, kind: str, version: int, verify: bool = True
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """Opens a folder of `writing`.
+    """Opens a folder of `writing` with the required kind and version.
 
-    Args:
-        folder: The folder.
-        kind: Required kind of the arrays.
-        version: Required version of the layout.
-        verify: Whether to check the contents of files up to 256 MiB, which reads these files once.
-            Sizes are always checked.
+    Checks the sizes of files and, with ``verify``, the contents of files up to 256 MiB, which reads
+    these files once.
 
     Returns:
         The arrays, memory-mapped and read-only, and the facts. Further files are only checked.
@@ -197,21 +181,6 @@ def read_arrays(
     Raises:
         StoredDataError: If the folder is incomplete, changed, or of another kind or version.
     """
-    contents = _contents(folder, kind, version)
-    arrays = {}
-    for name, expected in contents["files"].items():
-        path = folder / name
-        if not path.is_file() or path.stat().st_size != expected["bytes"]:
-            raise StoredDataError(folder, f"{name} is missing or truncated: build it again")
-        small = expected["bytes"] <= _READ_AT_ONCE
-        if verify and small and sha256(path) != expected["sha256"]:
-            raise StoredDataError(folder, f"{name} was changed since it was built: build it again")
-        if path.suffix == ".npy":
-            arrays[path.stem] = np.asarray(np.load(path, mmap_mode="r"))
-    return arrays, contents["facts"]
-
-
-def _contents(folder: Path, kind: str, version: int) -> dict[str, Any]:
     try:
         contents: dict[str, Any] = json.loads((folder / _CONTENTS).read_text())
         stored = (contents["kind"], contents["version"])
@@ -225,4 +194,14 @@ def _contents(folder: Path, kind: str, version: int) -> dict[str, Any]:
             f"it holds a {stored[0]} of version {stored[1]}, not a {kind} of version {version}:"
             " build it again",
         )
-    return contents
+    arrays = {}
+    for name, expected in contents["files"].items():
+        path = folder / name
+        if not path.is_file() or path.stat().st_size != expected["bytes"]:
+            raise StoredDataError(folder, f"{name} is missing or truncated: build it again")
+        small = expected["bytes"] <= _READ_AT_ONCE
+        if verify and small and sha256(path) != expected["sha256"]:
+            raise StoredDataError(folder, f"{name} was changed since it was built: build it again")
+        if path.suffix == ".npy":
+            arrays[path.stem] = np.asarray(np.load(path, mmap_mode="r"))
+    return arrays, contents["facts"]

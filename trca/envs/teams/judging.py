@@ -52,15 +52,9 @@ class RoleTransition:
 
 
 def role_operators(role: Role, library: RubricLibrary | None) -> Operators:
-    """The operators that judge a role: the library of actions, then the library of messages.
-
-    Args:
-        role: The role.
-        library: The library of the environment; None for no rubric.
-    """
+    """The operators that judge a role: the environment's library, if any, then that of messages."""
     libraries = [library] if library is not None and role.acts else []
-    if role.speaks:
-        libraries.append(message_library())
+    libraries += [message_library()] if role.speaks else []
     ids = tuple(name for each in libraries for name in each.ids)
     categories = [each.categories for each in libraries]
     return Operators(ids, np.concatenate([np.empty(0, np.int8), *categories]))
@@ -74,12 +68,7 @@ class RoleJudges:
     """
 
     def __init__(self, team: Team, library: RubricLibrary | None) -> None:
-        """Collects the operators of each role.
-
-        Args:
-            team: The team.
-            library: The library that judges actions; None for no rubric.
-        """
+        """Collects the operators of each role; ``library`` judges actions, None for no rubric."""
         self.operators = {name: role_operators(role, library) for name, role in team.roles.items()}
         self._roles = team.roles
         self._library = library

@@ -38,11 +38,7 @@ _WORD: Final = re.compile(r"\w+")
 
 
 def clean(text: str, limit: int) -> tuple[str, bool]:
-    """Cleans a message.
-
-    Args:
-        text: The text of an agent.
-        limit: Largest number of characters.
+    """Cleans a text of an agent for a message of at most ``limit`` characters.
 
     Returns:
         The message on one line, and whether it was malformed: it contained control characters or
@@ -56,12 +52,7 @@ def clean(text: str, limit: int) -> tuple[str, bool]:
 
 
 def names_in(text: str, kinds: Iterable[NameKind]) -> set[str]:
-    """The names in a text, in lower case.
-
-    Args:
-        text: The text.
-        kinds: The kinds of names to look for; see the module docstring.
-    """
+    """The names of some kinds in a text, in lower case; see the module docstring."""
     names = set[str]()
     for kind in kinds:
         for match in _NAMES[kind].finditer(text):
@@ -206,12 +197,7 @@ class ShownNames:
     """
 
     def __init__(self, kinds: Sequence[NameKind], sees: Mapping[str, Collection[str]]) -> None:
-        """Starts an episode in which no role has been shown a name.
-
-        Args:
-            kinds: The kinds of names to look for.
-            sees: The parts of the state that each role sees.
-        """
+        """Starts an episode for roles that see parts of the state. No role has seen a name."""
         self._kinds = kinds
         self._sees = sees
         self._shown = {role: set[str]() for role in sees}
@@ -233,13 +219,7 @@ class ShownNames:
         self._shown[role] |= names
 
     def show_state(self, instruction: str, observation: str, info: Mapping[str, Any]) -> None:
-        """Shows each role the parts of the current state that it sees.
-
-        Args:
-            instruction: The task in words.
-            observation: The environment's observation.
-            info: The environment's ``info``, with ``memory`` and ``admissible_actions``.
-        """
+        """Shows each role the parts of the current state that the role sees."""
         texts_by_sight = {
             "task": [instruction],
             "observation": [observation],
