@@ -38,10 +38,7 @@ def build_once(
     Only one process builds, and concurrent callers wait. The folder appears atomically. A failed
     build leaves nothing. The next build removes the draft of a killed build.
 
-    Args:
-        folder: The folder. Its name should contain a digest of its recipe.
-        build: Fills an empty folder.
-        complete: Whether the folder exists and is complete.
+    ``build`` fills an empty folder. The name of the folder should contain a digest of its recipe.
 
     Raises:
         PermissionError: If the cache is not writable.
@@ -51,8 +48,16 @@ def build_once(
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(folder.with_name(f"{folder.name}.lock")):
+            draft = folder.with_name(f"{folder.name}.draft")
+            shutil.rmtree(draft, ignore_errors=True)
             if not complete(folder):
-                _build(folder, build)
+                draft.mkdir()
+                try:
+                    build(draft)
+                    shutil.rmtree(folder, ignore_errors=True)
+                    draft.rename(folder)
+                finally:
+                    shutil.rmtree(draft, ignore_errors=True)
     except PermissionError as error:
         raise PermissionError(
             f"{folder.parent}: cannot write here ({error.strerror}): set TRCA_CACHE to a writable"
@@ -61,28 +66,13 @@ def build_once(
     return folder
 
 
-def _build(folder: Path, build: Callable[[Path], None]) -> None:
-    draft = folder.with_name(f"{folder.name}.draft")
-    shutil.rmtree(draft, ignore_errors=True)
-    draft.mkdir()
-    try:
-        build(draft)
-        shutil.rmtree(folder, ignore_errors=True)
-        draft.rename(folder)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
-
-
 def remembered(
     entries: int, longest: int
 ) -> Callable[[Callable[[str], Result]], Callable[[str], Result]]:
     """Caches the results for the last texts, at most ``entries * longest`` characters of text.
 
-    Agents write texts of any length, so a limit on the number of entries does not bound the memory.
-
-    Args:
-        entries: Number of cached results.
-        longest: Largest number of characters of a text with a cached result.
+    Results of longer texts are not cached: agents write texts of any length, so a limit on the
+    number of entries does not bound the memory.
     """
 
     def decorate(function: Callable[[str], Result]) -> Callable[[str], Result]:

@@ -30,7 +30,22 @@ def words(error: BaseException) -> str:
     For an error that Ray wraps, the line describes the original error. Messages that are written
     for people appear without the type. All errors of a full disk become the same message.
     """
-    return " ".join([_message(error), *notes(error)])
+    cause = getattr(error, "cause", None)
+    if isinstance(cause, BaseException):
+        return words(cause)
+    text = _ANSI.sub("", str(error)).strip()
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if full := [each for each in _FULL if each in text]:
+        line = f"the disk is full or its quota is reached ({full[0]}): free space there"
+    elif not lines:
+        line = type(error).__name__
+    elif len(lines) > 1 and ("Traceback" in text or "ray::" in text):
+        line = lines[-1][:_LONGEST]  # the last line of a traceback is the error
+    else:
+        line = " ".join(lines)[:_LONGEST]
+        if not isinstance(error, ValueError | RuntimeError | OSError):
+            line = f"{type(error).__name__}: {line}"
+    return " ".join([line, *notes(error)])
 
 
 def first_line(error: BaseException) -> str:
@@ -44,24 +59,6 @@ def notes(error: BaseException) -> list[str]:
     if isinstance(cause, BaseException):
         return notes(cause)
     return [f"({' '.join(note.split())})" for note in getattr(error, "__notes__", ())]
-
-
-def _message(error: BaseException) -> str:
-    cause = getattr(error, "cause", None)
-    if isinstance(cause, BaseException):
-        return _message(cause)
-    text = _ANSI.sub("", str(error)).strip()
-    for full in _FULL:
-        if full in text:
-            return f"the disk is full or its quota is reached ({full}): free space there"
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    if not lines:
-        return type(error).__name__
-    if len(lines) > 1 and ("Traceback" in text or "ray::" in text):
-        return lines[-1][:_LONGEST]  # the last line of a traceback is the error
-    line = " ".join(lines)[:_LONGEST]
-    plain = isinstance(error, (ValueError, RuntimeError, OSError))
-    return line if plain else f"{type(error).__name__}: {line}"
 
 
 def short_line(value: object, longest: int = 120) -> str:

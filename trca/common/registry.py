@@ -34,12 +34,9 @@ class Registry(Generic[T]):
     """Objects of one kind by name."""
 
     def __init__(self, kind: str, entries: Mapping[str, T | str] | None = None) -> None:
-        """Creates a registry.
+        """Creates a registry of a kind, which errors name, such as ``engine``.
 
-        Args:
-            kind: Kind of the objects, for error messages, such as ``engine``.
-            entries: Objects by name. A string ``package.module:attribute`` is imported on first
-                use.
+        A string ``package.module:attribute`` in ``entries`` is imported on first use.
         """
         self._kind = kind
         self._entries: dict[str, T | str] = dict(entries or {})
@@ -49,11 +46,7 @@ class Registry(Generic[T]):
     @overload
     def register(self, name: str, value: T | str) -> None: ...
     def register(self, name: str, value: Any = None) -> Any:
-        """Registers an object. Without ``value`` this is a decorator.
-
-        Args:
-            name: Name of the object, without a colon.
-            value: The object, or ``package.module:attribute``.
+        """Registers an object, or ``package.module:attribute``. Without ``value``: a decorator.
 
         Raises:
             ValueError: If another object has the name, or the name has a colon.
@@ -68,10 +61,7 @@ class Registry(Generic[T]):
         return None
 
     def get(self, name: str) -> T:
-        """Returns an object by name.
-
-        Args:
-            name: A registered name, ``path/to/file.py:Object`` or ``package.module:Object``.
+        """Returns a registered object, ``path/to/file.py:Object`` or ``package.module:Object``.
 
         Raises:
             ValueError: If the name is unknown, or the file or module cannot be loaded or lacks the

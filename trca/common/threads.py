@@ -80,12 +80,7 @@ class Threads:
     """Daemon threads that make calls in order of submission. The process never waits for them."""
 
     def __init__(self, most: int, name: str) -> None:
-        """Creates the pool without threads.
-
-        Args:
-            most: Largest number of threads, without abandoned threads.
-            name: Name of the threads.
-        """
+        """Creates the pool for at most ``most`` threads, without abandoned threads."""
         self._most, self._name = most, name
         self._turns: SimpleQueue[deque[Call] | None] = SimpleQueue()
         self._idle = threading.Semaphore(0)

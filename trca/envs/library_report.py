@@ -98,12 +98,7 @@ class LibraryReport:
 
 
 def measure(env: gymnasium.Env[str, str], tasks: Sequence[str], seed: int = 0) -> LibraryReport:
-    """Plays each task once with every agent.
-
-    Args:
-        env: An environment with rubric, made by `trca.envs.make`.
-        tasks: Task ids.
-        seed: Seed of the random agent.
+    """Plays each task once with every agent, in an environment of `trca.envs.make` with a rubric.
 
     Raises:
         ValueError: If the environment has no rubric.
@@ -169,10 +164,6 @@ def interface(env: EnvClass, **arguments: Any) -> Interface:
 
     The transitions answer random actions, some of them nonsense. Transitions that end the episode
     are left out, so that the interface reveals neither success nor failure.
-
-    Args:
-        env: An environment with an ``adapter_class``.
-        arguments: Arguments of the environment.
 
     Raises:
         RubricError: If the environment has no adapter and therefore no facts.

@@ -212,13 +212,13 @@ class BM25(Shared):
             _write(self._postings, self._order, writer)
 
     @classmethod
-    def load(cls, folder: Path, verify: bool = True) -> BM25:
+    def load(cls, folder: Path) -> BM25:
         """Opens a saved index, whose memory all processes share; see `read_arrays`.
 
         Raises:
             StoredDataError: If the folder is incomplete, damaged or of another version.
         """
-        arrays, facts = read_arrays(folder, _KIND, _VERSION, verify)
+        arrays, facts = read_arrays(folder, _KIND, _VERSION)
         order = arrays.pop("order", None)
         parts: dict[str, Any] = {**arrays, **facts}
         return cls(Postings(**parts), order)

@@ -38,11 +38,8 @@ def index_corpus(
     Resumes a partial build, for which the passages must be the same. Of several processes that call
     this function at once, one works and the remaining processes wait.
 
-    Args:
-        folder: The folder.
-        passages: The passages; read once, or ignored if the folder already has passages.
-        workers: Number of processes that invert blocks.
-        report: Progress callback.
+    The passages are read once, or ignored if the folder already has passages. ``workers`` is the
+    number of processes that invert blocks.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with FileLock(folder / ".lock"):

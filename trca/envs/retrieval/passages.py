@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Final, overload
+from typing import Any, Final
 
 from trca.common.errors import DataError
 from trca.common.json_lines import numbered_rows
@@ -71,11 +71,7 @@ class StoredPassages(Sequence[Passage]):
         """The number of passages."""
         return len(self._ids)
 
-    @overload
-    def __getitem__(self, number: int) -> Passage: ...
-    @overload
-    def __getitem__(self, number: slice) -> list[Passage]: ...
-    def __getitem__(self, number: int | slice) -> Passage | list[Passage]:
+    def __getitem__(self, number: Any) -> Any:
         """A passage by its number, or several."""
         if isinstance(number, slice):
             return [self[each] for each in range(*number.indices(len(self)))]

@@ -8,10 +8,10 @@ import shutil
 import tempfile
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, overload
+from typing import Any, Final
 
 import numpy as np
 from numpy.lib.format import open_memmap
@@ -78,7 +78,7 @@ class Writer:
         raw.unlink()
 
 
-class ByteStrings(Sequence[bytes]):
+class ByteStrings:
     """Byte strings in two arrays, which may be memory-mapped: only accessed strings are read."""
 
     def __init__(self, data: NDArray[np.uint8], ends: NDArray[np.int64]) -> None:
@@ -88,14 +88,8 @@ class ByteStrings(Sequence[bytes]):
     def __len__(self) -> int:
         return len(self._ends)
 
-    @overload
-    def __getitem__(self, number: int) -> bytes: ...
-    @overload
-    def __getitem__(self, number: slice) -> list[bytes]: ...
-    def __getitem__(self, number: int | slice) -> bytes | list[bytes]:
-        """A string by its number from 0, or several."""
-        if isinstance(number, slice):
-            return [self[each] for each in range(*number.indices(len(self)))]
+    def __getitem__(self, number: int) -> bytes:
+        """A string by its number from 0."""
         start = self._ends[number - 1] if number else 0
         return bytes(self._data[start : self._ends[number]])
 
