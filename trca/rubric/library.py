@@ -128,9 +128,9 @@ def check_each(operators: Sequence[Operator], check: Callable[[Operator], _T]) -
         except RubricError as error:
             errors.append(str(error))
     lists, lines = set[str](), []
-    for error in errors:  # each list of known names appears only where it comes first
-        head, _, names = error.partition(" Known: ")
-        lines.append(head.rstrip(":") if names in lists else error)
+    for line in errors:  # each list of known names appears only where it comes first
+        head, _, names = line.partition(" Known: ")
+        lines.append(head.rstrip(":") if names in lists else line)
         lists |= {names} if names else set()
     if lines:
         raise RubricError("\n".join(lines))

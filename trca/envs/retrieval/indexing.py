@@ -16,8 +16,9 @@ import shutil
 from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import ExitStack
+from functools import partial
+from itertools import starmap
 from pathlib import Path
-from typing import Any
 
 from filelock import FileLock
 
@@ -63,7 +64,7 @@ def _index(folder: Path, workers: int, report: Report) -> None:
     ]
     report("indexing blocks", done := len(starts) - len(missing), len(starts))
     with ExitStack() as stack:
-        each: Iterable[Any] = (_invert(folder, *part) for part in missing)
+        each: Iterable[object] = starmap(partial(_invert, folder), missing)
         if workers > 1 and len(missing) > 1:
             spawn = multiprocessing.get_context("spawn")
             pool = stack.enter_context(ProcessPoolExecutor(workers, spawn))

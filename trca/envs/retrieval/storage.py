@@ -8,7 +8,7 @@ import shutil
 import tempfile
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -78,7 +78,7 @@ class Writer:
         raw.unlink()
 
 
-class ByteStrings:
+class ByteStrings(Sequence[bytes]):
     """Byte strings in two arrays, which may be memory-mapped: only accessed strings are read."""
 
     def __init__(self, data: NDArray[np.uint8], ends: NDArray[np.int64]) -> None:
@@ -88,8 +88,8 @@ class ByteStrings:
     def __len__(self) -> int:
         return len(self._ends)
 
-    def __getitem__(self, number: int) -> bytes:
-        """A string by its number from 0."""
+    def __getitem__(self, number: Any) -> Any:
+        """A string by its number from 0; no slices."""
         start = self._ends[number - 1] if number else 0
         return bytes(self._data[start : self._ends[number]])
 

@@ -19,7 +19,7 @@ from trca.rubric import Budgets, EpisodeRewards, RubricLibrary
 from trca.rubric.rewards import DEFAULT_LAMBDA
 
 
-@dataclass(slots=True)
+@dataclass
 class RoleTransition:
     """One action of a role and everything until the role's next turn or the end of the episode.
 
