@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
-
-import gymnasium
+from typing import Final
 
 from trca.common.registry import Registry
 from trca.envs.text_env import UNPARSED
-from trca.envs.text_space import AnyText
 
 _MARKS: Final = (
     ("```", "```"),
@@ -149,23 +146,3 @@ RESPONSE_FORMATS: Final[Registry[ResponseFormat]] = Registry(
     },
 )
 """Response formats by name. A user's format is ``path/to/file.py:FORMAT``."""
-
-
-class TaggedResponse(gymnasium.ActionWrapper[str, str, str]):
-    """Steps a text environment with the action in a model's tagged response.
-
-    ``step("<think>...</think><action>go to desk 1</action>")`` steps the environment with ``go to
-    desk 1``. A response without action steps the environment with `UNPARSED`.
-    """
-
-    def __init__(
-        self, env: gymnasium.Env[str, str], response_format: ResponseFormat = ACTION_FORMAT
-    ) -> None:
-        """Wraps a text environment for responses in a format."""
-        super().__init__(env)
-        self.action_space = AnyText()
-        self._read = response_format.read
-
-    def action(self, action: Any) -> str:
-        """The action of a response."""
-        return bare(self._read(action).action)
