@@ -24,22 +24,10 @@ from gymnasium.error import ResetNeeded
 
 from trca.common.names import unknown
 from trca.envs.adapter import Adapter
-from trca.envs.info import RubricInfo, TextInfo
+from trca.envs.info import RubricInfo as RubricInfo
+from trca.envs.info import TextInfo as TextInfo
 from trca.envs.panel import Panel
 from trca.envs.text_space import AnyText
-
-__all__ = [
-    "DEFAULT_AGENT",
-    "UNPARSED",
-    "Gold",
-    "MissingPartError",
-    "Outcome",
-    "RubricInfo",
-    "TextEnv",
-    "TextInfo",
-    "as_action",
-    "filled",
-]
 
 UNPARSED: Final = ""
 """The action of a response that contains no readable action."""
