@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from importlib.util import find_spec
 from threading import Lock
@@ -92,12 +92,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer.
-
-    Attributes:
-        text: Text of the model; may be empty.
-        finish_reason: ``length`` if a limit on tokens ended the answer, otherwise ``stop``.
-    """
+    """A text of the model, which may be empty; ``length`` if a limit on tokens ended the text."""
 
     text: str
     finish_reason: Literal["stop", "length"]
@@ -109,13 +104,7 @@ class Answer:
 
 
 class ChatEndpoint:
-    """One model at one endpoint. Several threads may use it at the same time.
-
-    Attributes:
-        url: The base URL.
-        model: The model's name at the endpoint.
-        usage: Numbers of requests and tokens so far.
-    """
+    """One model at one endpoint, and the `usage` so far. Several threads may use it at once."""
 
     def __init__(
         self,
@@ -195,6 +184,7 @@ class ChatEndpoint:
         if self._refusal and not self.usage.requests:
             raise EndpointError(self._refusal)
         create = self._client.chat.completions.with_streaming_response.create
+        body = bytearray()
         try:
             with create(
                 model=self.model,
@@ -202,7 +192,15 @@ class ChatEndpoint:
                 extra_body={name: value for name, value in request.items() if value is not None},
             ) as response:
                 usage.retries = response.retries_taken
-                body = self._body(response.iter_bytes())
+                deadline = time.monotonic() + self._timeout
+                for chunk in response.iter_bytes():
+                    body += chunk
+                    if len(body) > _MOST_BYTES:
+                        long = f"the reply is longer than {_MOST_BYTES} bytes"
+                        raise EndpointError(self._message(long))
+                    if time.monotonic() > deadline:
+                        late = f"the reply is incomplete after {self._timeout:g} s"
+                        raise EndpointError(self._message(late))
         except EndpointError:
             raise
         except openai.APIStatusError as error:
@@ -220,19 +218,6 @@ class ChatEndpoint:
             text = body.decode(errors="replace")
             raise EndpointError(self._message(f"this is not JSON: {text}")) from None
         return self._read(reply, usage)
-
-    def _body(self, chunks: Iterator[bytes]) -> bytes:
-        """Reads a reply's body, and refuses a body that is too long or too slow."""
-        body, deadline = bytearray(), time.monotonic() + self._timeout
-        for chunk in chunks:
-            body += chunk
-            if len(body) > _MOST_BYTES:
-                raise EndpointError(self._message(f"the reply is longer than {_MOST_BYTES} bytes"))
-            if time.monotonic() > deadline:
-                raise EndpointError(
-                    self._message(f"the reply is incomplete after {self._timeout:g} s")
-                )
-        return bytes(body)
 
     def _read(self, reply: Any, usage: Usage) -> Answer:
         """Checks a reply, updates the usage and returns the answer."""

@@ -107,15 +107,14 @@ class ActionChoice(gymnasium.Wrapper[Vector, np.int64, str, str], RecordConstruc
             raise InvalidAction(
                 f"the action is {action!r}: give a whole number from 0 to {self._choices - 1}"
             )
-        text, reward, terminated, truncated, info = self.env.step(self._action(int(action)))
+        chosen = UNPARSED
+        if action < len(self._admissible):
+            chosen = self._admissible[int(action)]
+            if chosen in self._open_actions:
+                chosen = filled(chosen, self._instruction)
+        text, reward, terminated, truncated, info = self.env.step(chosen)
         vector, info = self._observed(text, info)
         return vector, reward, terminated, truncated, info
-
-    def _action(self, number: int) -> str:
-        if number >= len(self._admissible):
-            return UNPARSED
-        action = self._admissible[number]
-        return filled(action, self._instruction) if action in self._open_actions else action
 
     def _observed(self, text: str, info: Mapping[str, Any]) -> tuple[Vector, dict[str, Any]]:
         """The observation as a vector, and ``info`` for RLlib."""

@@ -50,12 +50,11 @@ class IsolatedEnv(Uncopied, TextEnv):
         self._made = made
         self._seed: int | None = None
         self._start()
-        about = self._call(_about)
-        vars(self).update(about["attributes"])
+        attributes, arguments, self._task_ids = self._call(_about)
+        vars(self).update(attributes)
         adapter_class: Any = getattr(isolated_class, "adapter_class", None)
         self.adapter_class = adapter_class  # type: ignore[misc]
-        super().__init__(*about["arguments"])
-        self._task_ids: tuple[str, ...] = about["task_ids"]
+        super().__init__(*arguments)
         self._state: dict[str, Any] = {}
 
     def _start(self) -> None:
@@ -103,7 +102,7 @@ class IsolatedEnv(Uncopied, TextEnv):
     @property
     def task_ids(self) -> tuple[str, ...]:
         """The task ids of the split, in panel order."""
-        return self._task_ids
+        return tuple(self._task_ids)
 
     @property
     def instruction(self) -> str:
@@ -232,15 +231,12 @@ def _sendable(error: Exception) -> Exception:
     return sendable
 
 
-def _about(outer: gymnasium.Env[str, str]) -> dict[str, Any]:
+def _about(outer: gymnasium.Env[str, str]) -> Any:
     env: Any = outer.unwrapped
     names = ("library", "default_split", "open_actions", "idle_actions", "generated", "waits")
     attributes = {name: getattr(env, name) for name in names}
-    return {
-        "attributes": {**attributes, "env_id": env.env_id or type(env).__name__},
-        "arguments": (env.split, env.max_steps, env.render_mode),
-        "task_ids": tuple(env.task_ids),
-    }
+    attributes["env_id"] = env.env_id or type(env).__name__
+    return attributes, (env.split, env.max_steps, env.render_mode), tuple(env.task_ids)
 
 
 def _state(info: dict[str, Any]) -> dict[str, Any]:

@@ -44,14 +44,11 @@ _ANSWERS: Final = 8
 
 @dataclass(frozen=True)
 class AgentReport:
-    """The judgments of one agent's episodes.
+    """The judgments of one agent's episodes; ``success`` is the share of successful episodes.
 
     Attributes:
-        episodes: Number of episodes.
-        success: Share of successful episodes.
         coverage: Mean share of the Evidence and Execution operators that fire in an episode.
         firing: float64 (M,): share of steps on which each operator fires.
-        steps: Number of steps.
     """
 
     episodes: int
@@ -63,10 +60,9 @@ class AgentReport:
 
 @dataclass(frozen=True)
 class LibraryReport:
-    """The judgments of all agents.
+    """The judgments of all agents by a library.
 
     Attributes:
-        library: The library.
         agents: Report by agent, for each agent that the environment provides.
         lacking: Descriptions of the parts that the environment lacks for the missing agents.
         overlaps: Pairs of operators that fire together, with their overlap (see `OVERLAP`).

@@ -24,12 +24,7 @@ from trca.common.names import nearest
 
 @dataclass(frozen=True)
 class Panel:
-    """An ordered list of task ids of one split of one environment.
-
-    Attributes:
-        environment: Gymnasium id of the environment, such as ``trca/ALFWorld-v0``.
-        split: Name of the split.
-        task_ids: The task ids in order, without repeats.
+    """An ordered list of task ids of one split of one environment, by its Gymnasium id.
 
     Raises:
         ValueError: If the list is empty or repeats a task id.
@@ -83,14 +78,10 @@ def no_task(task_id: object, split: str, task_ids: Sequence[str]) -> ValueError:
 
 @dataclass(frozen=True)
 class CanonicalPanel:
-    """A named panel.
+    """A named panel of a split of an environment, with a description in one sentence.
 
     Attributes:
-        name: Name of the panel.
-        about: Description in one sentence.
-        environment: Gymnasium id of the environment.
         env_config: Arguments of the environment that select the tasks.
-        split: The split of the tasks.
         tasks: Number of tasks; None for the complete split.
         shuffled: Whether the tasks are a random sample of the split (seed 0). Else the panel has
             the first tasks of the split.

@@ -30,12 +30,9 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The plan of a response.
+    """The plan of a response: whether it takes up a new subgoal, the subgoal, and its parts.
 
-    Attributes:
-        switch: Whether the response takes up a new subgoal.
-        subgoal: The subgoal of the response.
-        parts: Spans of switch, subgoal and action, with their tags.
+    The parts are the spans of switch, subgoal and action, with their tags.
     """
 
     switch: bool

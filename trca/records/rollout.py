@@ -123,14 +123,12 @@ def assign_advantages(rollouts: Sequence[Rollout], advantages: NDArray[np.float6
     Raises:
         ValueError: If the numbers of advantages and steps differ.
     """
-    steps = sum(len(rollout.steps) for rollout in rollouts)
-    if advantages.shape != (steps,):
+    lengths = [len(rollout.steps) for rollout in rollouts]
+    if advantages.shape != (steps := sum(lengths),):
         raise ValueError(f"advantages have shape {advantages.shape}: give one for each of {steps}")
-    start = 0
-    for rollout in rollouts:
-        end = start + len(rollout.steps)
-        rollout.advantages = advantages[start:end]
-        start = end
+    parts = np.split(advantages, np.cumsum(lengths, dtype=np.int64))
+    for rollout, part in zip(rollouts, parts, strict=False):
+        rollout.advantages = part
 
 
 def advantages_of(rollouts: Sequence[Rollout]) -> NDArray[np.float64]:

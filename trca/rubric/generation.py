@@ -137,12 +137,9 @@ class Interface:
     Attributes:
         environment: Name of the environment.
         description: The interface in words.
-        instruction: The instruction of a task.
-        observation: The first observation of this task.
-        admissible: The admissible actions in the first state.
+        instruction, observation, admissible: The first state of a task.
         answers: Random actions with the observations after them.
-        facts_type: Dataclass of the facts of a transition.
-        binding_type: Dataclass of the binding.
+        facts_type, binding_type: Dataclasses of the facts of a transition and of the binding.
     """
 
     environment: str
@@ -174,13 +171,7 @@ class Interface:
 
 @dataclass(frozen=True)
 class Written:
-    """A library that a model wrote.
-
-    Attributes:
-        library: The library.
-        prompt: The prompt of the first reply.
-        refused: The first error of each invalid reply.
-    """
+    """A library that a model wrote, the first prompt, and the first error of each invalid reply."""
 
     library: RubricLibrary
     prompt: str

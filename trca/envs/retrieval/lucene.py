@@ -14,7 +14,6 @@ import subprocess
 import tempfile
 import zipfile
 from collections.abc import Iterable, Sequence
-from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
@@ -109,8 +108,14 @@ def preflight() -> tuple[Path, Path]:
     Raises:
         RetrievalError: If one of them is missing or too old. The message has install commands.
     """
-    jar = _anserini()
-    needed = _java_of(jar)
+    spec = find_spec("pyserini")
+    folders = map(Path, (spec and spec.submodule_search_locations) or ())
+    jars = [jar for each in folders for jar in each.glob("resources/jars/anserini-*-fatjar.jar")]
+    if not jars:
+        raise RetrievalError(f"Lucene needs Pyserini's jar: pip install --no-deps {PYSERINI}")
+    jar = max(jars)
+    with zipfile.ZipFile(jar) as archive, archive.open(f"{_SEARCHER.replace('.', '/')}.class") as c:
+        needed = int.from_bytes(c.read(8)[6:]) - 44  # the version of the class file
     home = os.environ.get("JAVA_HOME")
     java = shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")
     advice = (
@@ -126,22 +131,6 @@ def preflight() -> tuple[Path, Path]:
         first_line = output.partition("\n")[0] or "no answer"
         raise RetrievalError(f"{java} is too old for {jar.name} ({first_line}): {advice}")
     return Path(java), jar
-
-
-def _anserini() -> Path:
-    spec = find_spec("pyserini")
-    for folder in (spec and spec.submodule_search_locations) or ():
-        jars = sorted(Path(folder).glob("resources/jars/anserini-*-fatjar.jar"))
-        if jars:
-            return jars[-1]
-    raise RetrievalError(f"Lucene needs Pyserini's jar: pip install --no-deps {PYSERINI}")
-
-
-@cache
-def _java_of(jar: Path) -> int:
-    """The version of Java that a jar requires, from the class file version."""
-    with zipfile.ZipFile(jar) as archive, archive.open(_SEARCHER.replace(".", "/") + ".class") as c:
-        return int.from_bytes(c.read(8)[6:]) - 44
 
 
 def _java_class(name: str) -> Any:

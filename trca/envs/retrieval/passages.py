@@ -29,12 +29,9 @@ class CorpusError(DataError):
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A passage, stored or retrieved.
+    """A passage, stored or retrieved, with title and text as contents.
 
-    Attributes:
-        id: Id in the corpus; empty if a server sends no id.
-        contents: Title and text.
-        score: Relevance for the query, higher is better; None without score.
+    The id is empty if a server sends no id. A higher score is better; None without score.
     """
 
     id: str
