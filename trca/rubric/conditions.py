@@ -15,7 +15,7 @@ import dataclasses
 import inspect
 import operator
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -28,7 +28,6 @@ MAX_LENGTH: Final = 600
 """Largest length of a condition, in characters."""
 MAX_DEPTH: Final = 16
 """Largest nesting depth of parentheses, brackets and negations."""
-
 _TOKEN = re.compile(
     r"""\s*(?:
         (?P<name>(?:facts|task)\.[A-Za-z_][A-Za-z0-9_]*)
@@ -386,20 +385,16 @@ class _Parser:
         elif token in ("true", "false"):
             term, constant = _TRUTH, token == "true"
         elif token == "[":
-            constant = tuple(self._strings())
+            items, symbol = list[str](), ","
+            while symbol == ",":
+                items.append(self._next())
+                if self.tokens[self.place - 1].lastgroup != "string":
+                    raise RubricError(f"a list contains {items[-1]!r}: use strings only")
+                symbol = self._next()
+            if symbol != "]":
+                raise RubricError(f"expected ',' or ']' in a list, found {symbol!r}")
+            constant = tuple(item[1:-1] for item in items)
             term = Term("list of strings", constants=constant)
         else:
             raise RubricError(f"unexpected {token!r}: {_LANGUAGE}")
         return self._since(start, term, lambda f, b: constant)
-
-    def _strings(self) -> Iterator[str]:
-        """The strings of a list, to its end."""
-        symbol = ","
-        while symbol == ",":
-            item = self._next()
-            if self.tokens[self.place - 1].lastgroup != "string":
-                raise RubricError(f"a list contains {item!r}: use strings only")
-            yield item[1:-1]
-            symbol = self._next()
-        if symbol != "]":
-            raise RubricError(f"expected ',' or ']' in a list, found {symbol!r}")
