@@ -11,11 +11,11 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
 import zipfile
 from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from trca.common.shared import Shared
@@ -83,8 +83,8 @@ def build_lucene(folder: Path, passages: Iterable[Passage], threads: int = 1) ->
     if folder.exists():
         raise FileExistsError(f"{folder} exists: delete it or choose another folder")
     folder.parent.mkdir(parents=True, exist_ok=True)
-    work = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-    try:
+    with TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as name:
+        work = Path(name)
         (work / "corpus").mkdir()
         with (work / "corpus" / "passages.jsonl").open("w") as file:
             for passage in passages:
@@ -98,8 +98,6 @@ def build_lucene(folder: Path, passages: Iterable[Passage], threads: int = 1) ->
             lines = (done.stdout + done.stderr).strip().splitlines()[-3:]
             raise RetrievalError(f"Anserini failed to index: {' '.join(map(str.strip, lines))}")
         os.rename(work / "index", folder)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
 
 
 def preflight() -> tuple[Path, Path]:

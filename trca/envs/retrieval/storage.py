@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import tempfile
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import numpy as np
@@ -135,8 +134,8 @@ def writing(folder: Path, kind: str, version: int) -> Iterator[Writer]:
         FileExistsError: If the folder exists with other contents.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
-    work = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-    try:
+    with TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as name:
+        work = Path(name)
         writer = Writer(work)
         yield writer
         files = {
@@ -157,8 +156,6 @@ def writing(folder: Path, kind: str, version: int) -> Iterator[Writer]:
                 raise FileExistsError(
                     f"{folder} has other contents: delete it or choose another folder"
                 ) from None
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
 
 
 def read_arrays(
