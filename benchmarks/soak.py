@@ -28,7 +28,7 @@ import numpy as np
 import ray
 
 from trca.algorithms import TRCAConfig
-from trca.common.memory import own_memory_mb
+from trca.common.process import own_memory_mb
 
 BOUND: Final = 5.0
 """Largest growth of a process in the second half, in MiB per 100 iterations."""

@@ -1,10 +1,10 @@
-"""The cache builds a folder once, atomically, under one root."""
+"""The cache builds a folder once, atomically, under one root; a cache of texts is bounded."""
 
 import os
 
 import pytest
 
-from trca.common.cache import build_once, cache_folder
+from trca.common.cache import build_once, cache_folder, remembered
 
 
 def write(text):
@@ -67,3 +67,28 @@ def test_all_environments_store_their_data_under_the_same_root(tmp_path, monkeyp
     corpus = tmp_path / "corpus.jsonl"
     corpus.write_text('{"id": "1", "contents": "\\"T\\"\\ntext"}\n')
     assert indexed(corpus).parent == tmp_path / "searchqa"
+
+
+def counting(entries, longest):
+    """A cached function and the texts of its calls."""
+    calls = []
+
+    @remembered(entries, longest)
+    def size(text):
+        calls.append(text)
+        return len(text)
+
+    return size, calls
+
+
+def test_a_short_text_is_computed_once_and_a_long_text_every_time():
+    size, calls = counting(entries=10, longest=3)
+    assert [size("abc"), size("abc"), size("abcd"), size("abcd")] == [3, 3, 4, 4]
+    assert calls == ["abc", "abcd", "abcd"]
+
+
+def test_the_texts_used_last_are_kept():
+    size, calls = counting(entries=2, longest=3)
+    for text in ("a", "b", "a", "c", "a", "b"):
+        size(text)
+    assert calls == ["a", "b", "c", "b"]

@@ -80,25 +80,11 @@ def test_judgments_are_those_of_the_transition_under_the_binding_of_its_task(epi
     assert len(bindings) > 2
 
 
-def test_fired_names_the_operators_whose_judgment_is_one(episodes):
-    ids = RubricLibrary.load("alfworld").ids
+def test_no_operator_has_fired_after_a_reset(episodes):
     for infos in episodes:
-        for info in infos[1:]:
-            rubric = info["rubric"]
-            assert len(rubric["judgments"]) == 15
-            assert rubric["fired"] == tuple(
-                name for name, flag in zip(ids, rubric["judgments"], strict=True) if flag
-            )
-
-
-def test_contexts_chain(episodes):
-    for infos in episodes:
-        assert infos[1]["context"] == infos[0]["context"]
         assert "next_context" not in infos[0]
         assert infos[0]["rubric"]["fired"] == ()
         assert not infos[0]["rubric"]["judgments"].any()
-        for before, after in pairwise(infos[1:]):
-            assert after["context"] == before["next_context"]
 
 
 def test_a_rejected_command_leaves_the_context_and_the_memory(episodes):
@@ -181,26 +167,18 @@ def test_the_names_of_the_facts_are_listed_once_for_all_wrong_operators(tmp_path
 def test_budgets_change_with_the_next_episode(team):
     def rewards(change):
         env = make("alfworld", team=team)
-        draw = random.Random(0)
-        _, info = env.reset(options={"task": env.get_wrapper_attr("task_ids")[0]})
-        found = []
-        for number in range(8):
-            if number == 2 and change:
-                env.get_wrapper_attr("reward_by")({"evidence": 9.0}, 0.5)
-            action = draw.choice(info["admissible_actions"])
-            *_, info = env.step(action)
-            ended = [each.rubric for each in info["closed"]] if team else [info["rubric"]]
-            found += [rubric and rubric["reward"] for rubric in ended]
-        return found
+        episodes = []
+        for _ in range(2):
+            draw, found = random.Random(0), []
+            _, info = env.reset(options={"task": env.get_wrapper_attr("task_ids")[0]})
+            for number in range(8):
+                if number == 2 and change:
+                    env.get_wrapper_attr("reward_by")({"evidence": 9.0}, 0.5)
+                *_, info = env.step(draw.choice(info["admissible_actions"]))
+                ended = [each.rubric for each in info["closed"]] if team else [info["rubric"]]
+                found += [rubric and rubric["reward"] for rubric in ended]
+            episodes.append(found)
+        return episodes
 
-    assert rewards(change=True) == rewards(change=False)
-
-
-def test_other_budgets_count_from_the_next_episode():
-    env = RubricAnnotation(ALFWorldEnv())
-    env.reset()
-    before = env.rewards
-    env.reward_by({"evidence": 9.0}, 0.5)
-    assert env.rewards is before
-    env.reset()
-    assert env.rewards is not before
+    (first, second), (same, other) = rewards(change=False), rewards(change=True)
+    assert first == second == same != other

@@ -18,7 +18,6 @@ import pytest
 from tests.toy import Rooms
 from trca.envs import ActionChoice, aec_env, make, parallel_env
 from trca.envs.demonstrations import Demonstrations
-from trca.envs.responses import TaggedResponse
 
 COPIES: dict[str, Callable[[Any], Any]] = {
     "deepcopy": copy.deepcopy,
@@ -34,7 +33,6 @@ ENVS: dict[str, Callable[[], Any]] = {
     "plain": lambda: make("examples/plain_key_door.py:KeyDoor"),
     "choice": lambda: ActionChoice(make("webshop")),
     "demonstrations": lambda: Demonstrations(make("alfworld"), randomness=0.5),
-    "tagged": lambda: TaggedResponse(make("alfworld")),
     "member": lambda: gymnasium.vector.SyncVectorEnv([lambda: make("alfworld")]).envs[0],
 }
 every_copy = pytest.mark.parametrize("copied", COPIES.values(), ids=COPIES)
@@ -47,8 +45,6 @@ def played(env: Any, steps: int) -> list[Any]:
         action = env.unwrapped.random_action(rng)
         if isinstance(env, ActionChoice):
             action = np.int64(rng.integers(3))
-        elif isinstance(env, TaggedResponse):
-            action = f"<action>{action}</action>"
         observation, reward, terminated, truncated, info = env.step(action)
         rubric = info.get("rubric") or {}
         results.append((info.get("text", observation), reward, terminated, truncated))

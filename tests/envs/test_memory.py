@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import trca.envs  # noqa: F401 (registers the environments)
-from trca.envs.memory import LONGEST_LINE
+from trca.envs.adapter import LONGEST_LINE
 
 LINES = "two\nlines\u2028or\x1ethree\x85"
 

@@ -1,12 +1,10 @@
 """Reading actions from responses: any string is legal and costs linear time."""
 
-import gymnasium
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from trca.envs.responses import ACTION_FORMAT, RESPONSE_FORMATS, TaggedResponse, read_action
-from trca.envs.text_space import AnyText
+from trca.envs.responses import ACTION_FORMAT, RESPONSE_FORMATS, read_action
 
 PIECES = [
     "<action>",
@@ -100,22 +98,3 @@ def test_the_span_holds_the_action_and_ends_with_a_stop_string(response):
         tagged = response[slice(*reading.span)]
         assert tagged.endswith(ACTION_FORMAT.stop)
         assert read_action(tagged).action == reading.action
-
-
-class Echo(gymnasium.Env):
-    observation_space = action_space = AnyText()
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        return "", {}
-
-    def step(self, action):
-        return action, 0.0, False, False, {}
-
-
-def test_the_wrapper_hands_the_action_on():
-    env = TaggedResponse(Echo())
-    env.reset()
-    assert env.step("<think>?</think><action>look</action>")[0] == "look"
-    assert env.step("no tags")[0] == ""
-    assert env.action_space.contains("x" * 1000)

@@ -8,7 +8,7 @@
     tune.Tuner("TRCA", param_space={"env": "trca/ALFWorld-v0", "lr": 4e-4}).fit()
 
 The commands postpone the import of Ray and PyTorch to the first use of an algorithm
-(`trca.common.loading`): they check the words of a user first.
+(`trca.common.extras`): they check the words of a user first.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from trca.common import loading
+from trca.common import extras
 
 if TYPE_CHECKING:
     from trca.algorithms.catalog import *  # noqa: F403
@@ -31,5 +31,5 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-if not loading.postponed:
+if not extras.postponed:
     import_module(f"{__name__}.catalog")

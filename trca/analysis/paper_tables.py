@@ -313,7 +313,7 @@ def as_csv(table: Table) -> str:
 
 def official_hashes() -> set[str]:
     """Returns the hashes of the canonical panels of official tasks."""
-    from trca.envs.canonical import canonical_panels
+    from trca.envs.panel import canonical_panels
 
     panels = canonical_panels().items()
     return {p.hash for name, p in panels if p.hash and not name.startswith("embedded-")}

@@ -28,7 +28,7 @@ from trca.cli.commands.sweep import sweep
 from trca.cli.commands.train import train
 from trca.cli.commands.view import view
 from trca.cli.show.console import fail
-from trca.common import loading
+from trca.common import extras
 from trca.common.extras import missing_training
 
 app = typer.Typer(
@@ -65,7 +65,7 @@ def trca(
 
     `trca COMMAND --help` shows examples of a command.
     """
-    loading.postponed = True
+    extras.postponed = True
 
 
 def _need_training() -> None:

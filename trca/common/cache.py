@@ -1,4 +1,4 @@
-"""The cache: a folder for data that is built once, on first use."""
+"""Caches: a folder for data that is built once, and functions of texts with bounded memory."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ import json
 import os
 import shutil
 from collections.abc import Callable
+from functools import lru_cache, wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import platformdirs
 from filelock import FileLock
+
+Result = TypeVar("Result")
 
 
 def cache_folder() -> Path:
@@ -35,10 +38,7 @@ def build_once(
     Only one process builds, and concurrent callers wait. The folder appears atomically. A failed
     build leaves nothing. The next build removes the draft of a killed build.
 
-    Args:
-        folder: The folder. Its name should contain a digest of its recipe.
-        build: Fills an empty folder.
-        complete: Whether the folder exists and is complete.
+    ``build`` fills an empty folder. The name of the folder should contain a digest of its recipe.
 
     Raises:
         PermissionError: If the cache is not writable.
@@ -48,8 +48,16 @@ def build_once(
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(folder.with_name(f"{folder.name}.lock")):
+            draft = folder.with_name(f"{folder.name}.draft")
+            shutil.rmtree(draft, ignore_errors=True)
             if not complete(folder):
-                _build(folder, build)
+                draft.mkdir()
+                try:
+                    build(draft)
+                    shutil.rmtree(folder, ignore_errors=True)
+                    draft.rename(folder)
+                finally:
+                    shutil.rmtree(draft, ignore_errors=True)
     except PermissionError as error:
         raise PermissionError(
             f"{folder.parent}: cannot write here ({error.strerror}): set TRCA_CACHE to a writable"
@@ -58,13 +66,17 @@ def build_once(
     return folder
 
 
-def _build(folder: Path, build: Callable[[Path], None]) -> None:
-    draft = folder.with_name(f"{folder.name}.draft")
-    shutil.rmtree(draft, ignore_errors=True)
-    draft.mkdir()
-    try:
-        build(draft)
-        shutil.rmtree(folder, ignore_errors=True)
-        draft.rename(folder)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
+def remembered(
+    entries: int, longest: int
+) -> Callable[[Callable[[str], Result]], Callable[[str], Result]]:
+    """Caches the results for the last texts, at most ``entries * longest`` characters of text.
+
+    Results of longer texts are not cached: agents write texts of any length, so a limit on the
+    number of entries does not bound the memory.
+    """
+
+    def decorate(function: Callable[[str], Result]) -> Callable[[str], Result]:
+        kept = lru_cache(maxsize=entries)(function)
+        return wraps(function)(lambda text: (kept if len(text) <= longest else function)(text))
+
+    return decorate

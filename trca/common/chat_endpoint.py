@@ -17,26 +17,23 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from importlib.util import find_spec
 from threading import Lock
 from typing import Any, Final, Literal, Self
 from urllib.parse import urlsplit
 
-from trca.common.short_line import short_line
+from trca.common.errors import short_line
 from trca.common.thoughts import answer_start
 
 KEY_VARIABLE: Final = "OPENAI_API_KEY"
 """Environment variable of the key."""
-
 _MOST_BYTES: Final = 4 << 20
 """Largest size of a reply in bytes."""
-
 _SECRET: Final = 16
 """Least number of characters of a secret key. Local servers accept any short word as a key, and
 answers may contain such a word."""
-
 _REFUSALS: Final = (401, 403, 404)
 """Statuses that every request would meet: no key, no permission, unknown model.
 
@@ -70,12 +67,7 @@ class Usage:
     uncounted: int = 0
 
     def cost(self, prompt: float, completion: float) -> float:
-        """Returns the cost in the unit of the prices.
-
-        Args:
-            prompt: Price of a million prompt tokens.
-            completion: Price of a million completion tokens.
-        """
+        """Returns the cost from the prices of a million prompt tokens and completion tokens."""
         return (self.prompt_tokens * prompt + self.completion_tokens * completion) / 1e6
 
     def words(self, prices: tuple[float, float] | None = None) -> str:
@@ -100,12 +92,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer.
-
-    Attributes:
-        text: Text of the model; may be empty.
-        finish_reason: ``length`` if a limit on tokens ended the answer, otherwise ``stop``.
-    """
+    """A text of the model, which may be empty; ``length`` if a limit on tokens ended the text."""
 
     text: str
     finish_reason: Literal["stop", "length"]
@@ -117,13 +104,7 @@ class Answer:
 
 
 class ChatEndpoint:
-    """One model at one endpoint. Several threads may use it at the same time.
-
-    Attributes:
-        url: The base URL.
-        model: The model's name at the endpoint.
-        usage: Numbers of requests and tokens so far.
-    """
+    """One model at one endpoint, and the `usage` so far. Several threads may use it at once."""
 
     def __init__(
         self,
@@ -170,10 +151,7 @@ class ChatEndpoint:
     def ask(self, prompt: str, **request: Any) -> Answer:
         """Sends one user message and returns the answer.
 
-        Args:
-            prompt: The message.
-            request: Further fields of the request, such as ``max_tokens``. Fields with `None` are
-                left out.
+        Further fields of the request, such as ``max_tokens``, are left out if they are `None`.
 
         Raises:
             EndpointError: If there is no answer after all attempts, or the reply is not a
@@ -206,6 +184,7 @@ class ChatEndpoint:
         if self._refusal and not self.usage.requests:
             raise EndpointError(self._refusal)
         create = self._client.chat.completions.with_streaming_response.create
+        body = bytearray()
         try:
             with create(
                 model=self.model,
@@ -213,7 +192,15 @@ class ChatEndpoint:
                 extra_body={name: value for name, value in request.items() if value is not None},
             ) as response:
                 usage.retries = response.retries_taken
-                body = self._body(response.iter_bytes())
+                deadline = time.monotonic() + self._timeout
+                for chunk in response.iter_bytes():
+                    body += chunk
+                    if len(body) > _MOST_BYTES:
+                        long = f"the reply is longer than {_MOST_BYTES} bytes"
+                        raise EndpointError(self._message(long))
+                    if time.monotonic() > deadline:
+                        late = f"the reply is incomplete after {self._timeout:g} s"
+                        raise EndpointError(self._message(late))
         except EndpointError:
             raise
         except openai.APIStatusError as error:
@@ -232,28 +219,13 @@ class ChatEndpoint:
             raise EndpointError(self._message(f"this is not JSON: {text}")) from None
         return self._read(reply, usage)
 
-    def _body(self, chunks: Iterator[bytes]) -> bytes:
-        """Reads a reply's body, and refuses a body that is too long or too slow."""
-        body, deadline = bytearray(), time.monotonic() + self._timeout
-        for chunk in chunks:
-            body += chunk
-            if len(body) > _MOST_BYTES:
-                raise EndpointError(self._message(f"the reply is longer than {_MOST_BYTES} bytes"))
-            if time.monotonic() > deadline:
-                raise EndpointError(
-                    self._message(f"the reply is incomplete after {self._timeout:g} s")
-                )
-        return bytes(body)
-
     def _read(self, reply: Any, usage: Usage) -> Answer:
         """Checks a reply, updates the usage and returns the answer."""
-        counts = reply.get("usage") if isinstance(reply, dict) else None
-        tokens = counts if isinstance(counts, dict) else {}
-        match tokens.get("prompt_tokens"), tokens.get("completion_tokens"):
-            case int(prompt), int(completion) if min(prompt, completion) >= 0:
-                usage.prompt_tokens, usage.completion_tokens, counted = prompt, completion, True
-            case _:
-                counted = False
+        uncounted = 1
+        match reply:
+            case {"usage": {"prompt_tokens": int(prompt), "completion_tokens": int(completion)}}:
+                if min(prompt, completion) >= 0:
+                    usage.prompt_tokens, usage.completion_tokens, uncounted = prompt, completion, 0
         try:
             choice = reply["choices"][0]
             text, reason = choice["message"].get("content"), choice.get("finish_reason")
@@ -261,10 +233,9 @@ class ChatEndpoint:
             raise EndpointError(self._message(f"this is not a completion: {reply}")) from None
         if reason == "content_filter" or not isinstance(text, str | None):
             raise EndpointError(self._message(f"this is not a completion: {choice}"))
-        usage.requests, usage.uncounted = 1, int(not counted)
+        usage.requests, usage.uncounted = 1, uncounted
         text = text or ""
-        if len(self._key) >= _SECRET:
-            text = self._hidden(text)
+        text = self._hidden(text) if len(self._key) >= _SECRET else text
         return Answer(text, "length" if reason == "length" else "stop")
 
     def _message(self, text: str) -> str:

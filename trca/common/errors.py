@@ -1,4 +1,4 @@
-"""Errors on one line of plain text."""
+"""Errors and other values on one line of plain text."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ import re
 from typing import Any, Final
 
 _ANSI: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
-
 _LONGEST: Final = 600
-
 _FULL: Final = tuple(map(os.strerror, (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)))
 
 
@@ -18,12 +16,7 @@ class DataError(Exception):
     """An error of data that reads the same in another process."""
 
     def __init__(self, message: str, *arguments: Any) -> None:
-        """Takes the message.
-
-        Args:
-            message: The message.
-            arguments: The arguments of the subclass, which make the error again.
-        """
+        """Takes the message, and the arguments of the subclass, which make the error again."""
         super().__init__(message)
         self._arguments = arguments
 
@@ -37,7 +30,22 @@ def words(error: BaseException) -> str:
     For an error that Ray wraps, the line describes the original error. Messages that are written
     for people appear without the type. All errors of a full disk become the same message.
     """
-    return " ".join([_message(error), *notes(error)])
+    cause = getattr(error, "cause", None)
+    if isinstance(cause, BaseException):
+        return words(cause)
+    text = _ANSI.sub("", str(error)).strip()
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if full := [each for each in _FULL if each in text]:
+        line = f"the disk is full or its quota is reached ({full[0]}): free space there"
+    elif not lines:
+        line = type(error).__name__
+    elif len(lines) > 1 and ("Traceback" in text or "ray::" in text):
+        line = lines[-1][:_LONGEST]  # the last line of a traceback is the error
+    else:
+        line = " ".join(lines)[:_LONGEST]
+        if not isinstance(error, ValueError | RuntimeError | OSError):
+            line = f"{type(error).__name__}: {line}"
+    return " ".join([line, *notes(error)])
 
 
 def first_line(error: BaseException) -> str:
@@ -53,19 +61,10 @@ def notes(error: BaseException) -> list[str]:
     return [f"({' '.join(note.split())})" for note in getattr(error, "__notes__", ())]
 
 
-def _message(error: BaseException) -> str:
-    cause = getattr(error, "cause", None)
-    if isinstance(cause, BaseException):
-        return _message(cause)
-    text = _ANSI.sub("", str(error)).strip()
-    for full in _FULL:
-        if full in text:
-            return f"the disk is full or its quota is reached ({full}): free space there"
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    if not lines:
-        return type(error).__name__
-    if len(lines) > 1 and ("Traceback" in text or "ray::" in text):
-        return lines[-1][:_LONGEST]  # the last line of a traceback is the error
-    line = " ".join(lines)[:_LONGEST]
-    plain = isinstance(error, (ValueError, RuntimeError, OSError))
-    return line if plain else f"{type(error).__name__}: {line}"
+def short_line(value: object, longest: int = 120) -> str:
+    """Returns a value as text on one line, of at most ``longest`` characters.
+
+    White space becomes single spaces, and a text that is cut ends with ``...``.
+    """
+    text = " ".join(str(value).split())
+    return text if len(text) <= longest else f"{text[: longest - 3]}..."

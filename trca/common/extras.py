@@ -1,28 +1,28 @@
-"""Checks for the packages of trca's extras, with install instructions."""
+"""The packages of trca's extras: when they are imported, and how to install them."""
 
 from __future__ import annotations
 
 from importlib.util import find_spec
 from typing import Final
 
+postponed: bool = False
+"""Whether the first use of an algorithm imports Ray and PyTorch; else `import trca.algorithms`.
+
+The commands set it to True: a refusal takes less than two seconds, and the imports take ten.
+"""
 _TRAINING: Final = ("ray", "torch", "transformers")
 
 
 def missing_training() -> str:
-    """Returns how to install missing packages for training, in one line; blank if complete."""
+    """Returns how to install missing packages for training, in one line; empty if complete."""
     missing = [name for name in _TRAINING if find_spec(name) is None]
-    if not missing:
-        return ""
-    return f"training needs {', '.join(missing)}: pip install 'trca[train]'"
+    return f"training needs {', '.join(missing)}: pip install 'trca[train]'" if missing else ""
 
 
 def missing_extra(package: str, user: str, extra: str) -> str:
-    """Returns how to install a package, in one line; blank if the package is installed.
+    """Returns how to install the extra of a package; empty if the package is installed.
 
-    Args:
-        package: Import name of the package.
-        user: Name of the feature that needs the package.
-        extra: The extra with the package.
+    The line names ``user``, the feature that needs the package.
     """
     if find_spec(package) is not None:
         return ""

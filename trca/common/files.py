@@ -1,14 +1,16 @@
-"""Atomic writes of files and folders, and checksums."""
+"""Atomic writes of files and folders, locks, versions and checksums."""
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import math
 import os
 import shutil
+import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -118,3 +120,34 @@ def find(path: str | Path) -> Path:
     if start and not path.is_absolute() and not path.exists():
         return Path(start) / path
     return path
+
+
+class HeldError(RuntimeError):
+    """Another process holds the lock. The text is its pid and machine, or ``?`` if unknown."""
+
+
+def holder() -> str:
+    """Returns pid and machine of this process, the text in the lock file."""
+    return f"{os.getpid()} on {socket.gethostname()}"
+
+
+@contextmanager
+def held(path: Path) -> Iterator[None]:
+    """Holds a lock file, and creates it if needed. A killed process leaves no lock.
+
+    Raises:
+        HeldError: If another process, or another part of this process, holds the lock.
+        OSError: If the file is not writable.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise HeldError(os.read(descriptor, 200).decode() or "?") from None
+        with suppress(OSError):  # a full disk does not stop the lock
+            os.ftruncate(descriptor, 0)
+            os.write(descriptor, holder().encode())
+        yield
+    finally:
+        os.close(descriptor)

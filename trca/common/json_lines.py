@@ -14,13 +14,9 @@ from typing import Any, BinaryIO, cast
 
 
 def append_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Adds a line for each row.
+    """Adds a line for each row; creates the file if needed. NumPy numbers are written as floats.
 
-    The lines are on disk when the function returns. NumPy numbers are written as floats.
-
-    Args:
-        path: The file, which may not exist yet.
-        rows: The rows.
+    The lines are on disk when the function returns.
     """
     with path.open("ab+") as file:
         if file.tell():

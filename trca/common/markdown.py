@@ -25,17 +25,13 @@ def markdown_table(
     Raises:
         ValueError: If a row has another number of cells than the head.
     """
-    numbers = len(head) - text_columns
-    lines = [_line(head), "|" + "---|" * text_columns + "---:|" * numbers]
-    for row in rows:
+    lines = []
+    for row in (head, *rows):
         if len(row) != len(head):
             raise ValueError(f"a row has {len(row)} cells, the head has {len(head)}: {row}")
-        lines.append(_line(row))
-    return "\n".join(lines) + "\n"
-
-
-def _line(cells: Sequence[object]) -> str:
-    return "|" + "|".join(f" {text} " if text else " " for text in map(_text, cells)) + "|"
+        lines.append("".join(f"| {text} " if text else "| " for text in map(_text, row)) + "|\n")
+    lines.insert(1, "|" + "---|" * text_columns + "---:|" * (len(head) - text_columns) + "\n")
+    return "".join(lines)
 
 
 def _text(cell: object) -> str:

@@ -21,14 +21,7 @@ def unknown(kind: str, name: object, names: Iterable[object]) -> ValueError:
 def nearest(word: object, names: Iterable[object]) -> str:
     """Returns the hint for an unknown name: ``did you mean 'x'? Known: a, b``.
 
-    The hint omits a long list if there is a similar name.
-
-    Args:
-        word: The unknown name.
-        names: The known names. A set is listed in sorted order.
-
-    Returns:
-        The nearest known name, the list of known names, or both.
+    The hint omits a long list if there is a similar name. A set is listed in sorted order.
     """
     texts = list(dict.fromkeys(map(str, names)))
     if isinstance(names, Set) and not isinstance(names, KeysView):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -24,20 +24,16 @@ def silent(stage: str, done: int, total: int) -> None:
 
 @contextmanager
 def progress(what: str) -> Iterator[Report]:
-    """Shows the progress of a build on standard error, and its duration at the end.
+    """Shows the progress of a build of ``what`` on standard error, and its duration at the end.
 
-    Args:
-        what: Name of the product, such as ``the tiny policy``.
-
-    Yields:
-        The progress callback.
+    Yields the progress callback.
     """
     from rich.console import Console
 
     console = Console(stderr=True)
     start = time.monotonic()
     console.print(f"Building {what}; the cache keeps the result.", highlight=False)
-    with _bar(console) if console.is_terminal else _lines() as report:
+    with _bar(console) if console.is_terminal else nullcontext(_lines()) as report:
         yield report
     seconds = time.monotonic() - start
     console.print(f"Built {what} in {seconds:.0f} s.", highlight=False)
@@ -45,13 +41,9 @@ def progress(what: str) -> Iterator[Report]:
 
 @contextmanager
 def progress_bar(in_bytes: bool = False) -> Iterator[Report]:
-    """Shows a bar if standard error is a terminal.
+    """Shows a bar if standard error is a terminal; ``done`` and ``total`` may be bytes.
 
-    Args:
-        in_bytes: Whether ``done`` and ``total`` are bytes.
-
-    Yields:
-        The progress callback.
+    Yields the progress callback.
     """
     if not sys.stderr.isatty():
         yield silent
@@ -64,23 +56,16 @@ def progress_bar(in_bytes: bool = False) -> Iterator[Report]:
 
 @contextmanager
 def _bar(console: Console, in_bytes: bool = False) -> Iterator[Report]:
-    from rich.progress import (
-        BarColumn,
-        DownloadColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+    from rich import progress as rich
 
     columns = [
-        TextColumn("{task.description}"),
-        BarColumn(),
-        *([DownloadColumn()] if in_bytes else []),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
+        rich.TextColumn("{task.description}"),
+        rich.BarColumn(),
+        *([rich.DownloadColumn()] if in_bytes else []),
+        rich.TimeElapsedColumn(),
+        rich.TimeRemainingColumn(),
     ]
-    with Progress(*columns, console=console, transient=True) as bar:
+    with rich.Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("starting", total=None)
         shown, last = "", 0.0
 
@@ -97,8 +82,7 @@ def _bar(console: Console, in_bytes: bool = False) -> Iterator[Report]:
         yield report
 
 
-@contextmanager
-def _lines() -> Iterator[Report]:
+def _lines() -> Report:
     last = time.monotonic()
 
     def report(stage: str, done: int, total: int) -> None:
@@ -109,4 +93,4 @@ def _lines() -> Iterator[Report]:
             of = f" of {total}" if total else ""
             print(f"  {stage}: {done}{of}", file=sys.stderr, flush=True)
 
-    yield report
+    return report

@@ -34,12 +34,9 @@ class Registry(Generic[T]):
     """Objects of one kind by name."""
 
     def __init__(self, kind: str, entries: Mapping[str, T | str] | None = None) -> None:
-        """Creates a registry.
+        """Creates a registry of a kind, which errors name, such as ``engine``.
 
-        Args:
-            kind: Kind of the objects, for error messages, such as ``engine``.
-            entries: Objects by name. A string ``package.module:attribute`` is imported on first
-                use.
+        A string ``package.module:attribute`` in ``entries`` is imported on first use.
         """
         self._kind = kind
         self._entries: dict[str, T | str] = dict(entries or {})
@@ -49,25 +46,22 @@ class Registry(Generic[T]):
     @overload
     def register(self, name: str, value: T | str) -> None: ...
     def register(self, name: str, value: Any = None) -> Any:
-        """Registers an object. Without ``value`` this is a decorator.
-
-        Args:
-            name: Name of the object, without a colon.
-            value: The object, or ``package.module:attribute``.
+        """Registers an object, or ``package.module:attribute``. Without ``value``: a decorator.
 
         Raises:
             ValueError: If another object has the name, or the name has a colon.
         """
         if value is None:
-            return lambda decorated: self._add(name, decorated)
-        self._add(name, value)
+            return lambda decorated: self.register(name, decorated) or decorated
+        if ":" in name:
+            raise ValueError(f"{self._kind} {name!r} has a colon in its name: remove the colon")
+        if name in self._entries and _origin(self._entries[name]) != _origin(value):
+            raise ValueError(f"{self._kind} {name!r} is already registered: choose another name")
+        self._entries[name] = value
         return None
 
     def get(self, name: str) -> T:
-        """Returns an object by name.
-
-        Args:
-            name: A registered name, ``path/to/file.py:Object`` or ``package.module:Object``.
+        """Returns a registered object, ``path/to/file.py:Object`` or ``package.module:Object``.
 
         Raises:
             ValueError: If the name is unknown, or the file or module cannot be loaded or lacks the
@@ -87,9 +81,21 @@ class Registry(Generic[T]):
                 f"unknown {self._kind} {name!r}: {nearest(name, self.names())};"
                 " or give path/to/file.py:NAME"
             )
-        module = load_file(Path(place)) if place.endswith(".py") else _import(place, self._kind)
+        if place.endswith(".py"):
+            module = load_file(Path(place))
+        else:
+            try:
+                module = importlib.import_module(place)
+            except Exception as error:
+                reason = f"{type(error).__name__}: {error}"
+                raise ValueError(f"{self._kind}: cannot import {place!r}: {reason}") from error
         if not hasattr(module, attribute):
-            defined = [n for n, v in vars(module).items() if n[0] != "_" and _defines(module, v)]
+            defined = [  # by the module itself, as far as a value tells
+                n
+                for n, v in vars(module).items()
+                if n[0] != "_" and not isinstance(v, ModuleType)
+                if not isinstance(v, FunctionType | type) or v.__module__ == module.__name__
+            ]
             raise ValueError(f"{place} has no {attribute!r}: {nearest(attribute, defined)}")
         return getattr(module, attribute)  # type: ignore[no-any-return]
 
@@ -109,14 +115,6 @@ class Registry(Generic[T]):
 
     def __contains__(self, name: object) -> bool:
         return name in self._entries
-
-    def _add(self, name: str, value: Any) -> Any:
-        if ":" in name:
-            raise ValueError(f"{self._kind} {name!r} has a colon in its name: remove the colon")
-        if name in self._entries and _origin(self._entries[name]) != _origin(value):
-            raise ValueError(f"{self._kind} {name!r} is already registered: choose another name")
-        self._entries[name] = value
-        return value
 
 
 def own_file(name: str) -> Path | None:
@@ -163,21 +161,6 @@ def file_of(value: Any) -> Path | None:
     """Returns the file of a class or function from `load_file`; `None` for other objects."""
     module = str(value.__module__)
     return Path(str(sys.modules[module].__file__)) if module.startswith(_PREFIX) else None
-
-
-def _import(module: str, kind: str) -> ModuleType:
-    try:
-        return importlib.import_module(module)
-    except Exception as error:
-        reason = f"{type(error).__name__}: {error}"
-        raise ValueError(f"{kind}: cannot import {module!r}: {reason}") from error
-
-
-def _defines(module: ModuleType, value: Any) -> bool:
-    """Whether a module probably defines a value itself, instead of importing it."""
-    if isinstance(value, (FunctionType, type)):
-        return value.__module__ == module.__name__
-    return not isinstance(value, ModuleType)
 
 
 def _origin(value: Any) -> Any:

@@ -40,12 +40,10 @@ class SharedTuple(Shared, tuple[Item, ...]):
 
 
 def named(made: Made, function: Callable[..., Made], *arguments: Any) -> Made:
-    """Returns an object whose pickle holds a call, ``function(*arguments)``.
+    """Returns an object whose pickle holds the call that makes it, ``function(*arguments)``.
 
-    Args:
-        made: The object.
-        function: A function that pickle can import. Its cache shares the object within a process.
-        arguments: The arguments; a path is absolute, since another process may run elsewhere.
+    Pickle can import the function; its cache shares the object within a process. A path among the
+    arguments is absolute, since another process may run elsewhere.
     """
     vars(made)["_call"] = function, arguments
     return made

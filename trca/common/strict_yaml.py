@@ -16,10 +16,9 @@ from typing import Any, ClassVar, Final, Self, cast
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from trca.common.errors import words
+from trca.common.errors import short_line, words
 from trca.common.files import find
 from trca.common.names import nearest
-from trca.common.short_line import short_line
 
 SUFFIXES: Final = frozenset({".yaml", ".yml"})
 """Suffixes of a file."""
@@ -86,11 +85,9 @@ _Loader.add_implicit_resolver(
 
 
 def packaged(package: str, name: str) -> Any:
-    """Reads a YAML file in a package of this project; the C parser is 20 times as fast as `parse`.
+    """Reads a file of this project by the names of its package and file.
 
-    Args:
-        package: Name of the package.
-        name: Name of the file.
+    The C parser is 20 times as fast as `parse`.
     """
     text = resources.files(package).joinpath(name).read_text("utf-8")
     return yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
@@ -123,10 +120,7 @@ class FileRecord(Record):
 
     @classmethod
     def load(cls, name_or_path: str | Path) -> Self:
-        """Loads a packaged file or a user's file.
-
-        Args:
-            name_or_path: The name of a packaged file, such as ``alfworld``, or a path.
+        """Loads a packaged file by its name, such as ``alfworld``, or a user's file by its path.
 
         Raises:
             ValueError: An `error`, if there is no such file, or it breaks a rule. The message names
@@ -152,11 +146,7 @@ class FileRecord(Record):
 
     @classmethod
     def parse(cls, text: str, source: str = "") -> Self:
-        """Parses a YAML text.
-
-        Args:
-            text: The text.
-            source: Name of the text in error messages; empty for the kind.
+        """Parses a YAML text. Error messages name its ``source``, by default the kind.
 
         Raises:
             ValueError: An `error`, if the text is not YAML or breaks a rule.
@@ -181,18 +171,17 @@ class FileRecord(Record):
             if first["type"] == "extra_forbidden":
                 hint = nearest(key, set(model.model_fields) - {"source"})
                 raise cls.error(f"{where}: unknown key {key!r}: {hint}") from None
-            value = "" if first["type"] == "missing" else _shown(first["input"])
+            try:
+                value = "" if first["type"] == "missing" else str(first["input"])[:60]
+            except ValueError:  # a number with thousands of digits has no text
+                value = "a very large number"
             shown = f" is {value!r}" if value else ""
             raise cls.error(f"{where}: {key}{shown}: {first['msg'][:200]}") from None
         record.check_all()
         return record
 
     def check_all(self) -> None:
-        """Checks the rules that concern several fields.
-
-        Raises:
-            ValueError: An `error`.
-        """
+        """Checks the rules that concern several fields; raises an `error`."""
 
 
 @cache
@@ -207,11 +196,3 @@ def _name(parts: Any, key: Any) -> str:
         return repr(key)
     part = parts[key]
     return repr(part["id"]) if isinstance(part, dict) and part.get("id") else f"number {key + 1}"
-
-
-def _shown(value: Any) -> str:
-    """The beginning of a value as text; a number with thousands of digits has none."""
-    try:
-        return str(value)[:60]
-    except ValueError:
-        return "a very large number"

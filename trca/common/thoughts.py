@@ -27,12 +27,7 @@ def start_of(text: str, thought: Thought) -> Thought:
 
 
 def leaves_open(text: str, before: Thought) -> bool:
-    """Whether a native thought is open at the end of a text.
-
-    Args:
-        text: The text.
-        before: The state before the text.
-    """
+    """Whether a native thought is open at the end of a text, given the state before the text."""
     if before == "none":
         return False
     opened, closed = text.rfind(OPEN), text.rfind(CLOSE)
@@ -42,11 +37,8 @@ def leaves_open(text: str, before: Thought) -> bool:
 def answer_start(text: str, thought: Thought) -> int:
     """Index of the first character after the native thoughts of a response.
 
-    The length of the text if a thought is open at its end; 0 without native thoughts.
-
-    Args:
-        text: The response.
-        thought: The state at the start of the response.
+    The length of the text if a thought is open at its end; 0 without native thoughts. ``thought``
+    is the state at the start of the response.
     """
     if leaves_open(text, start_of(text, thought)):
         return len(text)

@@ -80,12 +80,7 @@ class Threads:
     """Daemon threads that make calls in order of submission. The process never waits for them."""
 
     def __init__(self, most: int, name: str) -> None:
-        """Creates the pool without threads.
-
-        Args:
-            most: Largest number of threads, without abandoned threads.
-            name: Name of the threads.
-        """
+        """Creates the pool for at most ``most`` threads, without abandoned threads."""
         self._most, self._name = most, name
         self._turns: SimpleQueue[deque[Call] | None] = SimpleQueue()
         self._idle = threading.Semaphore(0)
@@ -156,8 +151,8 @@ class Threads:
         if self._closed:
             raise RuntimeError(f"the threads {self._name} are closed")
         turn = deque[Call]()
-        turn.extend(Call(function, args, turn) for function, *args in calls)
-        made = list(turn)
+        made = [Call(function, args, turn) for function, *args in calls]
+        turn.extend(made)
         if self._idle.acquire(blocking=False) or self._count == self._most:
             self._turns.put(turn)
         else:
@@ -168,8 +163,7 @@ class Threads:
     def _start(self, turn: deque[Call]) -> None:
         threading.Thread(target=self._work, args=(turn,), name=self._name, daemon=True).start()
 
-    def _work(self, first: deque[Call]) -> None:
-        turn: deque[Call] | None = first
+    def _work(self, turn: deque[Call] | None) -> None:
         while turn is not None:
             while turn:
                 if not turn.popleft().run():

@@ -4,13 +4,14 @@ from typing import TYPE_CHECKING, Any
 
 from trca.envs.adapter import Adapter
 from trca.envs.choice import ActionChoice
-from trca.envs.registration import make, register, register_packaged
+from trca.envs.registration import PACKAGED, make, register
 from trca.envs.text_env import Outcome, TextEnv
 
 if TYPE_CHECKING:
     from trca.envs.multi_agent import aec_env, parallel_env
 
-register_packaged()
+for _env_id, _env in PACKAGED.items():
+    register(_env_id, _env)
 
 __all__ = [
     "ActionChoice",

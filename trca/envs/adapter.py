@@ -1,10 +1,17 @@
-"""`Adapter`: turns the text of an episode into facts (the paper's g_b)."""
+"""`Adapter`: turns the text of an episode into facts (the paper's g_b), and memory lines."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar, Final
+
+from trca.common.errors import short_line
+
+LONGEST_LINE: Final = 2000
+"""Largest number of characters of a memory line."""
+LONGEST_QUOTE: Final = 200
+"""Largest number of characters of a quoted text of the agent, such as a query."""
 
 
 class Adapter(ABC):
@@ -73,3 +80,13 @@ class Adapter(ABC):
         repeats = state in self._past
         self._past.add(state)
         return repeats
+
+
+def memory_line_of(parts: Iterable[str]) -> str:
+    """Joins sentences into one memory line of at most `LONGEST_LINE` characters."""
+    return short_line(" ".join(parts), LONGEST_LINE)
+
+
+def quoted(text: str) -> str:
+    """Shortens a text of the agent to one line of at most `LONGEST_QUOTE` characters."""
+    return short_line(text, LONGEST_QUOTE)

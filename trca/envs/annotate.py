@@ -76,9 +76,7 @@ class ContextAnnotation(gymnasium.Wrapper[str, str, str, str]):
         """Starts an episode."""
         try:
             observation, info = self.env.reset(seed=seed, options=options)
-            adapter = self._text_env.adapter if self._adapts else None
-            self._context = info["context"] = adapter.context if adapter else observation
-            info["memory"] = adapter.memory if adapter else ""
+            info["context"] = self._annotate(observation, info)
         except Exception as error:
             add_place(error, self)
             raise
@@ -86,22 +84,24 @@ class ContextAnnotation(gymnasium.Wrapper[str, str, str, str]):
 
     def step(self, action: str) -> tuple[str, SupportsFloat, bool, bool, dict[str, Any]]:
         """Steps the environment and annotates the transition."""
+        context = self._context
         try:
             observation, reward, terminated, truncated, info = self.env.step(action)
-            info["context"] = self._context
+            info["next_context"] = self._annotate(observation, info)
             if self._adapts:
-                adapter = self._text_env.adapter
-                self._context = adapter.context
-                info["memory"] = adapter.memory
-                info["facts"] = adapter.facts
-            else:
-                self._context = observation
-                info["memory"] = ""
+                info["facts"] = self._text_env.adapter.facts
         except Exception as error:
             add_place(error, self)
             raise
-        info["next_context"] = self._context
+        info["context"] = context
         return observation, reward, terminated, truncated, info
+
+    def _annotate(self, observation: str, info: dict[str, Any]) -> str:
+        """Adds the memory line of the current state, and returns its context."""
+        adapter = self._text_env.adapter if self._adapts else None
+        self._context = adapter.context if adapter else observation
+        info["memory"] = adapter.memory if adapter else ""
+        return self._context
 
 
 class RubricAnnotation(ContextAnnotation):
@@ -181,13 +181,7 @@ class RubricAnnotation(ContextAnnotation):
 def rubric_info(
     judgments: NDArray[np.uint8], rewards: EpisodeRewards, ids: Sequence[str]
 ) -> RubricInfo:
-    """The judgments of the next transition of an episode, with their rewards.
-
-    Args:
-        judgments: uint8 (M,), 0 or 1.
-        rewards: The rewards of the episode; takes a step.
-        ids: The operators' ids.
-    """
+    """The judgments of the next transition of an episode, uint8 (M,), with their rewards."""
     foundational, breakthrough, reward = rewards.step(judgments)
     return RubricInfo(
         judgments=judgments,
@@ -216,10 +210,9 @@ def add_place(error: BaseException, env: gymnasium.Env[str, str]) -> None:
 
 
 def place(error: BaseException, env_class: type) -> str:
-    """The last line of an exception in a file that defines an environment's class or a base class.
+    """The last line of an exception in a file of an environment's class or a base class.
 
-    Returns:
-        The line, such as ``, at env.py:83 in unlock``; see `line_in`.
+    For example ``, at env.py:83 in unlock``; see `line_in`.
     """
     files = set()
     for base in env_class.__mro__:
@@ -230,12 +223,7 @@ def place(error: BaseException, env_class: type) -> str:
 
 
 def line_in(files: Collection[str], error: BaseException) -> str:
-    """The last line of an exception in some files; without such a line, the last line.
-
-    Args:
-        files: Paths of the files.
-        error: The exception.
-    """
+    """The last line of an exception in some files, by path; without such a line, the last line."""
     frames = extract_tb(error.__traceback__)
     if not frames:
         return ""

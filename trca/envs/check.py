@@ -50,15 +50,7 @@ Player = Callable[[Mapping[str, Any]], str]
 
 
 class PlayedStep(NamedTuple):
-    """A step of an episode.
-
-    Attributes:
-        action: The action.
-        observation: The observation after the action.
-        reward: The reward of the environment.
-        info: The ``info`` after the action.
-        is_last: Whether the episode ends with this step.
-    """
+    """An action of an episode, its result, and whether the episode ends with it."""
 
     action: str
     observation: str
@@ -74,10 +66,7 @@ def play(
 ) -> Iterator[PlayedStep]:
     """Plays a started episode to its end, or until the player returns None.
 
-    Args:
-        env: The environment, after ``reset``.
-        info: The ``info`` of ``reset``.
-        player: Chooses the actions.
+    ``info`` is the result of ``reset``, from which the player chooses the first action.
     """
     is_last = False
     while not is_last and (action := player(info)) is not None:
@@ -86,7 +75,7 @@ def play(
         yield PlayedStep(action, observation, float(reward), info, is_last)
 
 
-@dataclass(frozen=True)
+@dataclass
 class CheckReport:
     """The result of a self-check.
 
@@ -105,13 +94,13 @@ class CheckReport:
     """
 
     tasks: int
-    unsolved: tuple[str, ...]
-    oracle_steps: float | None
-    random_wins: int
-    unlike: tuple[str, ...]
-    misfits: tuple[str, ...]
-    steps: int
-    firing: Mapping[str, int]
+    firing: Counter[str]
+    unsolved: tuple[str, ...] = ()
+    oracle_steps: float | None = None
+    random_wins: int = 0
+    unlike: tuple[str, ...] = ()
+    misfits: tuple[str, ...] = ()
+    steps: int = 0
     errors: tuple[str, ...] = ()
     raised: int = 0
 
@@ -159,77 +148,60 @@ def self_check(
             f"{type(inner).__name__} is not a TextEnv: check an environment of trca.envs.make"
         )
     tasks = inner.task_ids if tasks is None else tasks
-    firing = Counter(dict.fromkeys(_operators(env), 0))
-    unsolved, unlike = [], []
+    report = CheckReport(len(tasks), Counter(dict.fromkeys(_operators(env), 0)))
     misfits: dict[str, str] = {}
-    errors = _Errors(env)
-    oracle_steps = random_steps = random_wins = 0
-    oracle = bool(tasks) and _has_oracle(env, tasks[0])
-    for task_id in tasks:
-        with errors.of(task_id):
-            if oracle:
-                episode = _play(env, task_id, lambda _: inner.oracle_action(), firing, misfits)
-                oracle_steps += len(episode) - 1
-                if not episode[-1][2]:
-                    unsolved.append(task_id)
-            player = random_player(inner, f"{seed}/{task_id}")
-            transcript = _play(env, task_id, player, firing, misfits)
-            random_steps += len(transcript) - 1
-            random_wins += transcript[-1][2]
-            player = random_player(inner, f"{seed}/{task_id}")
-            if transcript != _play(env, task_id, player, Counter(), {}):
-                unlike.append(task_id)
-    for action in HOSTILE_ACTIONS if tasks else ():
-        with errors.of(tasks[0], action):
-            env.reset(options={"task": tasks[0]})
-            env.step(action)
-    return CheckReport(
-        tasks=len(tasks),
-        unsolved=tuple(unsolved),
-        oracle_steps=oracle_steps / max(1, len(tasks)) if oracle else None,
-        random_wins=random_wins,
-        unlike=tuple(unlike),
-        misfits=tuple(misfits.values()),
-        steps=oracle_steps + random_steps,
-        firing=dict(firing),
-        errors=tuple(errors.descriptions.values()),
-        raised=errors.tasks,
-    )
-
-
-class _Errors:
-    """Collects the exceptions of an environment, each place in the code once."""
-
-    def __init__(self, env: gymnasium.Env[str, str]) -> None:
-        self.descriptions: dict[str, str] = {}
-        self.tasks = 0
-        self._env = env
+    errors: dict[str, str] = {}
 
     @contextmanager
-    def of(self, task_id: str, action: str | None = None) -> Iterator[None]:
-        """Collects an exception in a task; ``action`` is the hostile action that is sent."""
+    def reporting(task_id: str, action: str | None = None) -> Iterator[None]:
+        """Reports each place in the code that raises once; ``action`` is a hostile action."""
         try:
             yield
         except Exception as error:
-            self.tasks += action is None
-            add_place(error, self._env)
-            message = words(error)
-            sent = "" if action is None else f" after the action {action[:20]!r}"
-            if action is not None and len(action) > 20:
-                sent += f"... of {len(action):,} characters"
+            add_place(error, env)
+            sent, message = "", words(error)
+            if action is None:
+                report.raised += 1
+            else:
+                more = f"... of {len(action):,} characters" if len(action) > 20 else ""
+                sent = f" after the action {action[:20]!r}{more}"
             place = str(getattr(error, "__notes__", message))
-            self.descriptions.setdefault(place, f"task {task_id!r} raises{sent}: {message}")
+            errors.setdefault(place, f"task {task_id!r} raises{sent}: {message}")
+
+    oracle_steps = 0
+    oracle = bool(tasks) and _has_oracle(env, tasks[0])
+    for task_id in tasks:
+        with reporting(task_id):
+            if oracle:
+                episode = _play(
+                    env, task_id, lambda _: inner.oracle_action(), report.firing, misfits
+                )
+                oracle_steps += len(episode) - 1
+                report.unsolved += () if episode[-1][2] else (task_id,)
+            player = random_player(inner, f"{seed}/{task_id}")
+            transcript = _play(env, task_id, player, report.firing, misfits)
+            report.steps += len(transcript) - 1
+            report.random_wins += transcript[-1][2]
+            player = random_player(inner, f"{seed}/{task_id}")
+            if transcript != _play(env, task_id, player, Counter(), {}):
+                report.unlike += (task_id,)
+    for action in HOSTILE_ACTIONS if tasks else ():
+        with reporting(tasks[0], action):
+            env.reset(options={"task": tasks[0]})
+            env.step(action)
+    report.steps += oracle_steps
+    report.oracle_steps = oracle_steps / max(1, len(tasks)) if oracle else None
+    report.misfits, report.errors = tuple(misfits.values()), tuple(errors.values())
+    return report
 
 
 def _has_oracle(env: gymnasium.Env[str, str], task_id: str) -> bool:
-    """Whether the environment has an oracle; True if this cannot be seen for an exception."""
+    """Whether the environment has an oracle; True if an exception hides this."""
     try:
         env.reset(options={"task": task_id})
         env.unwrapped.oracle_action()  # type: ignore[attr-defined]
-    except MissingPartError:
-        return False
-    except Exception:  # the check of this task reports the exception
-        return True
+    except Exception as error:  # the check of this task reports any other exception
+        return not isinstance(error, MissingPartError)
     return True
 
 
@@ -276,12 +248,10 @@ def _play(
     for step in play(env, info, player):
         info = step.info
         transcript.append((step.observation, tuple(info["admissible_actions"]), info["won"]))
-        for facts in [each.facts for each in info.get("closed", ())] or [info.get("facts")]:
-            if facts is not None:
-                misfits |= _misfits(facts)
-        judged = [each.rubric for each in info["closed"]] if "closed" in info else []
-        judged += [info.get("rubric")]
-        firing.update(name for rubric in judged if rubric for name in rubric["fired"])
+        judged = [(each.facts, each.rubric) for each in info.get("closed", ())]
+        for facts, rubric in judged or [(info.get("facts"), info.get("rubric"))]:
+            misfits |= {} if facts is None else _misfits(facts)
+            firing.update(rubric["fired"] if rubric else ())
     return transcript
 
 

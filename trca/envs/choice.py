@@ -38,10 +38,6 @@ def hashed_words(text: str, size: int) -> Vector:
 
     The hashing trick of Weinberger et al. (2009). Upper and lower case are equal.
 
-    Args:
-        text: Any text.
-        size: Length of the vector.
-
     Returns:
         float32 (size,), read-only, with norm 1; zeros for a text without words.
     """
@@ -99,7 +95,7 @@ class ActionChoice(gymnasium.Wrapper[Vector, np.int64, str, str], RecordConstruc
         """Starts a task, like ``reset`` of the text environment."""
         text, info = self.env.reset(seed=seed, options=options)
         self._instruction = info["task"]
-        return self._vector(text, info), _plain(info, text)
+        return self._observed(text, info)
 
     def step(self, action: np.int64) -> tuple[Vector, SupportsFloat, bool, bool, dict[str, Any]]:
         """Takes the admissible action with this number.
@@ -111,21 +107,17 @@ class ActionChoice(gymnasium.Wrapper[Vector, np.int64, str, str], RecordConstruc
             raise InvalidAction(
                 f"the action is {action!r}: give a whole number from 0 to {self._choices - 1}"
             )
-        text, reward, terminated, truncated, info = self.env.step(self._action(int(action)))
-        return self._vector(text, info), reward, terminated, truncated, _plain(info, text)
+        chosen = UNPARSED
+        if action < len(self._admissible):
+            chosen = self._admissible[int(action)]
+            if chosen in self._open_actions:
+                chosen = filled(chosen, self._instruction)
+        text, reward, terminated, truncated, info = self.env.step(chosen)
+        vector, info = self._observed(text, info)
+        return vector, reward, terminated, truncated, info
 
-    def _action(self, number: int) -> str:
-        if number >= len(self._admissible):
-            return UNPARSED
-        action = self._admissible[number]
-        return filled(action, self._instruction) if action in self._open_actions else action
-
-    def _vector(self, text: str, info: Mapping[str, Any]) -> Vector:
-        """The observation as a vector.
-
-        Raises:
-            ValueError: If there are more admissible actions than choices.
-        """
+    def _observed(self, text: str, info: Mapping[str, Any]) -> tuple[Vector, dict[str, Any]]:
+        """The observation as a vector, and ``info`` for RLlib."""
         self._admissible = list(info["admissible_actions"])
         number = len(self._admissible)
         if number > self._choices:
@@ -138,8 +130,4 @@ class ActionChoice(gymnasium.Wrapper[Vector, np.int64, str, str], RecordConstruc
         words = vector[: len(texts) * self._size].reshape(len(texts), self._size)
         np.stack([hashed_words(each, self._size) for each in texts], out=words)
         vector[vector.size - self._choices :][:number] = 1.0
-        return vector
-
-
-def _plain(info: Mapping[str, Any], text: str) -> dict[str, Any]:
-    return {**{key: value for key, value in info.items() if key != "facts"}, "text": text}
+        return vector, {**{k: v for k, v in info.items() if k != "facts"}, "text": text}

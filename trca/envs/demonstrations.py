@@ -33,16 +33,11 @@ class Demonstration:
     random: bool = False
 
     def respond(self, response_format: ResponseFormat, subgoal: str = "") -> tuple[str, str]:
-        """Writes the response that takes the action.
-
-        Args:
-            response_format: The format. A format that writes no responses gives the response of
-                `write_action`.
-            subgoal: The agent's subgoal before the response; blank without plans.
+        """Writes the response that takes the action, by default with `write_action`.
 
         Returns:
             The response, and the agent's subgoal after the response. A random action keeps the
-            subgoal.
+            ``subgoal`` before the response. Subgoals are empty without plans.
         """
         if response_format.write_plan is None:
             return (response_format.write or write_action)(THOUGHT, self.action), ""
@@ -115,13 +110,7 @@ class Demonstrations(gymnasium.Wrapper[str, str, str, str]):
 def random_action(
     env: Any, admissible: Sequence[str], deliberate: tuple[str, ...], draw: random.Random
 ) -> str:
-    """Draws an admissible action that may be random. The environment fills in a blank.
-
-    Args:
-        env: The unwrapped environment.
-        admissible: The admissible actions, at least one.
-        deliberate: Beginnings of actions that are never random.
-        draw: The random stream.
+    """Draws an admissible action without a deliberate beginning. The environment fills in a blank.
 
     Raises:
         ValueError: If every admissible action is deliberate.

@@ -45,32 +45,64 @@ class IsolatedEnv(Uncopied, TextEnv):
     """
 
     def __init__(self, isolated_class: Any, made: Callable[[], gymnasium.Env[str, str]]) -> None:
-        """Starts the child.
-
-        Args:
-            isolated_class: Class of the environment in the child, or the function that makes it.
-            made: Makes the environment; pickled and called in the child.
-        """
+        """Starts the child, which receives ``made`` as a pickle and makes the environment."""
         self.isolated_class = isolated_class
         self._made = made
         self._seed: int | None = None
-        self._start_child()
-        about = self._child.call(_about)
-        vars(self).update(about["attributes"])
+        self._start()
+        attributes, arguments, self._task_ids = self._call(_about)
+        vars(self).update(attributes)
         adapter_class: Any = getattr(isolated_class, "adapter_class", None)
         self.adapter_class = adapter_class  # type: ignore[misc]
-        super().__init__(*about["arguments"])
-        self._task_ids: tuple[str, ...] = about["task_ids"]
+        super().__init__(*arguments)
         self._state: dict[str, Any] = {}
 
-    def _start_child(self) -> None:
-        name = getattr(self.isolated_class, "__name__", self.isolated_class)
-        self._child = _Child(self._made, str(name))
+    def _start(self) -> None:
+        """Starts the child, which makes the environment.
+
+        `multiprocessing` cannot start the child: its processes import the script of the user, and
+        workers of a vector environment may not have children.
+        """
+        self._connection, theirs = Pipe()
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", f"from {__name__} import serve; serve({theirs.fileno()})"],
+            pass_fds=[theirs.fileno()],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            stdin=subprocess.DEVNULL,
+            process_group=0,  # Ctrl-C in a terminal interrupts the parent, which ends in order
+        )
+        theirs.close()
+        self._end = weakref.finalize(self, _end, self._process, self._connection)
+        self._call(self._made)
+
+    def _call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Calls a function with the environment in the child; the first call makes the environment.
+
+        Raises:
+            RuntimeError: If the child ends before it answers.
+        """
+        try:
+            self._connection.send((function, *arguments))
+            error, answer = self._connection.recv()
+        except (EOFError, OSError):
+            name = getattr(function, "__name__", "").lstrip("_")
+            call = f"{name}({', '.join(repr(argument)[:100] for argument in arguments)})"
+            class_name = getattr(self.isolated_class, "__name__", self.isolated_class)
+            raise RuntimeError(
+                f"the process of {class_name} {_ended(self._process)} in"
+                f" {call if name else 'its first line'}"
+            ) from None
+        except BaseException:
+            self.kill()  # after an interrupt the next request would get the answer of this one
+            raise
+        if error is not None:
+            raise error
+        return answer
 
     @property
     def task_ids(self) -> tuple[str, ...]:
         """The task ids of the split, in panel order."""
-        return self._task_ids
+        return tuple(self._task_ids)
 
     @property
     def instruction(self) -> str:
@@ -92,20 +124,20 @@ class IsolatedEnv(Uncopied, TextEnv):
     ) -> tuple[str, dict[str, Any]]:
         """Starts a task; starts another child if the last one has ended."""
         self._seed = seed
-        if not self._child.alive:
-            self._child.kill()
-            self._start_child()
+        if self._process.poll() is not None:
+            self.kill()
+            self._start()
         return super().reset(seed=seed, options=options)
 
     def start_task(self, task_id: str, options: dict[str, Any]) -> str:
         """Starts a task in the child."""
         options = {**options, "task": task_id}
-        observation, self._state = self._child.call(_reset, self._seed, options)
+        observation, self._state = self._call(_reset, self._seed, options)
         return str(observation)
 
     def take_action(self, action: str) -> Outcome:
         """Carries out an action in the child."""
-        outcome, self._state = self._child.call(_step, action)
+        outcome, self._state = self._call(_step, action)
         return Outcome(*outcome)
 
     def episode_measures(self) -> dict[str, float]:
@@ -114,83 +146,28 @@ class IsolatedEnv(Uncopied, TextEnv):
 
     def gold(self, task_id: str) -> Any:
         """The hidden truth of a task."""
-        return self._child.call(_method, "gold", task_id)
+        return self._call(_method, "gold", task_id)
 
     def oracle_action(self) -> str:
         """The next action of the oracle."""
-        return str(self._child.call(_method, "oracle_action"))
+        return str(self._call(_method, "oracle_action"))
 
     def demonstrator_action(self) -> str:
         """The next action of the demonstrator."""
-        return str(self._child.call(_method, "demonstrator_action"))
+        return str(self._call(_method, "demonstrator_action"))
 
     def demonstrator_subgoal(self) -> str:
         """The subgoal of the next action of the demonstrator."""
-        return str(self._child.call(_method, "demonstrator_subgoal"))
+        return str(self._call(_method, "demonstrator_subgoal"))
 
     def random_action(self, rng: np.random.Generator) -> str:
         """An admissible action, drawn with the generator of the caller."""
-        action, rng.bit_generator.state = self._child.call(_random_action, rng)
+        action, rng.bit_generator.state = self._call(_random_action, rng)
         return str(action)
 
     def kill(self) -> None:
         """Ends the child at once; a call that waits for the child raises an exception."""
-        self._child.kill()
-
-    def close(self) -> None:
-        """Closes the environment and ends the child."""
-        self._child.close()
-
-
-class _Child:
-    """The parent's end of a child process.
-
-    `multiprocessing` cannot start the child: its processes import the script of the user, and
-    workers of a vector environment may not have children.
-    """
-
-    def __init__(self, made: Callable[[], gymnasium.Env[str, str]], name: str) -> None:
-        self._name = name
-        self._connection, theirs = Pipe()
-        code = f"from {__name__} import serve; serve({theirs.fileno()})"
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", code],
-            pass_fds=[theirs.fileno()],
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-            stdin=subprocess.DEVNULL,
-            process_group=0,  # Ctrl-C in a terminal interrupts the parent, which ends in order
-        )
-        theirs.close()
-        self.kill = weakref.finalize(self, _end, self._process, self._connection)
-        self.call(made)
-
-    @property
-    def alive(self) -> bool:
-        """Whether the child runs."""
-        return self._process.poll() is None
-
-    def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Calls a function with the environment in the child; the first call makes the environment.
-
-        Raises:
-            RuntimeError: If the child ends before it answers.
-        """
-        try:
-            self._connection.send((function, *arguments))
-            error, answer = self._connection.recv()
-        except (EOFError, OSError):
-            name = getattr(function, "__name__", "").lstrip("_")
-            call = f"{name}({', '.join(repr(argument)[:100] for argument in arguments)})"
-            raise RuntimeError(
-                f"the process of {self._name} {_ended(self._process)} in"
-                f" {call if name else 'its first line'}"
-            ) from None
-        except BaseException:
-            self.kill()  # after an interrupt the next request would get the answer of this one
-            raise
-        if error is not None:
-            raise error
-        return answer
+        self._end()
 
     def close(self) -> None:
         """Lets the child close its environment; kills a child that does not end."""
@@ -220,11 +197,7 @@ def _ended(process: subprocess.Popen[bytes]) -> str:
 
 
 def serve(descriptor: int) -> None:
-    """Answers the calls of the parent until the connection ends.
-
-    Args:
-        descriptor: File descriptor of the connection.
-    """
+    """Answers the calls of the parent until the connection with this file descriptor ends."""
     connection = Connection(descriptor)
     env: Any = None
     while True:
@@ -258,15 +231,12 @@ def _sendable(error: Exception) -> Exception:
     return sendable
 
 
-def _about(outer: gymnasium.Env[str, str]) -> dict[str, Any]:
+def _about(outer: gymnasium.Env[str, str]) -> Any:
     env: Any = outer.unwrapped
     names = ("library", "default_split", "open_actions", "idle_actions", "generated", "waits")
     attributes = {name: getattr(env, name) for name in names}
-    return {
-        "attributes": {**attributes, "env_id": env.env_id or type(env).__name__},
-        "arguments": (env.split, env.max_steps, env.render_mode),
-        "task_ids": tuple(env.task_ids),
-    }
+    attributes["env_id"] = env.env_id or type(env).__name__
+    return attributes, (env.split, env.max_steps, env.render_mode), tuple(env.task_ids)
 
 
 def _state(info: dict[str, Any]) -> dict[str, Any]:

@@ -44,14 +44,11 @@ _ANSWERS: Final = 8
 
 @dataclass(frozen=True)
 class AgentReport:
-    """The judgments of one agent's episodes.
+    """The judgments of one agent's episodes; ``success`` is the share of successful episodes.
 
     Attributes:
-        episodes: Number of episodes.
-        success: Share of successful episodes.
         coverage: Mean share of the Evidence and Execution operators that fire in an episode.
         firing: float64 (M,): share of steps on which each operator fires.
-        steps: Number of steps.
     """
 
     episodes: int
@@ -63,10 +60,9 @@ class AgentReport:
 
 @dataclass(frozen=True)
 class LibraryReport:
-    """The judgments of all agents.
+    """The judgments of all agents by a library.
 
     Attributes:
-        library: The library.
         agents: Report by agent, for each agent that the environment provides.
         lacking: Descriptions of the parts that the environment lacks for the missing agents.
         overlaps: Pairs of operators that fire together, with their overlap (see `OVERLAP`).
@@ -80,7 +76,7 @@ class LibraryReport:
     @property
     def problems(self) -> tuple[str, ...]:
         """Descriptions of weak operators."""
-        problems = []
+        problems, oracle = [], self.agents.get("oracle")
         rates = np.array([report.firing for report in self.agents.values()])
         for number, operator in enumerate(self.library.operators):
             always = [
@@ -90,23 +86,15 @@ class LibraryReport:
                 problems.append(f"{operator.id} never fires")
             elif always:
                 problems.append(f"{operator.id} fires on every step of {' and '.join(always)}")
-            elif operator.category == "invalidity" and self._on_oracle(number):
+            elif operator.category == "invalidity" and oracle is not None and oracle.firing[number]:
                 problems.append(f"{operator.id} blames the oracle")
         for first, second, share in self.overlaps:
             problems.append(f"{first} and {second} fire together on {share:.0%} of their steps")
         return tuple(problems)
 
-    def _on_oracle(self, number: int) -> bool:
-        return "oracle" in self.agents and bool(self.agents["oracle"].firing[number])
-
 
 def measure(env: gymnasium.Env[str, str], tasks: Sequence[str], seed: int = 0) -> LibraryReport:
-    """Plays each task once with every agent.
-
-    Args:
-        env: An environment with rubric, made by `trca.envs.make`.
-        tasks: Task ids.
-        seed: Seed of the random agent.
+    """Plays each task once with every agent, in an environment of `trca.envs.make` with a rubric.
 
     Raises:
         ValueError: If the environment has no rubric.
@@ -121,9 +109,7 @@ def measure(env: gymnasium.Env[str, str], tasks: Sequence[str], seed: int = 0) -
     reports, lacking, everything = {}, [], []
     for agent in AGENTS:
         try:
-            played = [
-                _play(env, task_id, _player(inner, agent, f"{seed}/{task_id}")) for task_id in tasks
-            ]
+            played = [_play(env, task_id, agent, seed) for task_id in tasks]
         except MissingPartError as error:
             lacking.append(str(error))
             continue
@@ -141,19 +127,18 @@ def measure(env: gymnasium.Env[str, str], tasks: Sequence[str], seed: int = 0) -
     )
 
 
-def _player(env: TextEnv, agent: str, seed: str) -> Player:
-    if agent == "random":
-        return random_player(env, seed)
-    act = env.oracle_action if agent == "oracle" else env.demonstrator_action
-    return lambda _: act()
-
-
 def _play(
-    env: gymnasium.Env[str, str], task_id: str, player: Player
+    env: gymnasium.Env[str, str], task_id: str, agent: str, seed: int
 ) -> tuple[NDArray[np.uint8], bool]:
     """The judgments of an episode, one row per step, and whether the agent won."""
+    inner: Any = env.unwrapped
+    players: dict[str, Player] = {
+        "oracle": lambda _: inner.oracle_action(),
+        "demonstrator": lambda _: inner.demonstrator_action(),
+        "random": random_player(inner, f"{seed}/{task_id}"),
+    }
     _, info = env.reset(options={"task": task_id})
-    steps = list(play(env, info, player))
+    steps = list(play(env, info, players[agent]))
     return np.array([step.info["rubric"]["judgments"] for step in steps]), steps[-1].info["won"]
 
 
@@ -175,10 +160,6 @@ def interface(env: EnvClass, **arguments: Any) -> Interface:
 
     The transitions answer random actions, some of them nonsense. Transitions that end the episode
     are left out, so that the interface reveals neither success nor failure.
-
-    Args:
-        env: An environment with an ``adapter_class``.
-        arguments: Arguments of the environment.
 
     Raises:
         RubricError: If the environment has no adapter and therefore no facts.

@@ -95,10 +95,8 @@ class GroupEnv(_Agents, ParallelEnv[str, str, str]):  # type: ignore[misc]
 
     def step(self, actions: Mapping[str, str | None]) -> Transitions:
         """Carries out the actions. A missing action of a live agent counts as empty."""
-        results = {}
-        for agent in self.agents:
-            action = actions.get(agent)
-            results[agent] = self._envs[agent].step(UNPARSED if action is None else action)
+        given = {agent: actions.get(agent) for agent in self.agents}
+        results = {a: self._envs[a].step(UNPARSED if t is None else t) for a, t in given.items()}
         self.agents = [a for a, (_, _, ended, cut, _) in results.items() if not (ended or cut)]
         return (
             {agent: Seen(text) for agent, (text, *_) in results.items()},

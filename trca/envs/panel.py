@@ -1,4 +1,10 @@
-"""Panels: ordered, hashed lists of task ids that make runs comparable."""
+"""Panels: ordered, hashed lists of task ids that make runs comparable.
+
+Canonical panels have names, for comparing the results of different projects::
+
+    panel = canonical_panel("official-134").draw()
+    panel.hash, panel.task_ids[:3]
+"""
 
 from __future__ import annotations
 
@@ -6,11 +12,13 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Generic, TypeVar
+from functools import cache, cached_property
+from typing import Any, Generic, TypeVar
 
+import gymnasium
 import numpy as np
 
+from trca.common import strict_yaml
 from trca.common.names import nearest
 from trca.common.shared import Shared
 
@@ -19,12 +27,7 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True)
 class Panel:
-    """An ordered list of task ids of one split of one environment.
-
-    Attributes:
-        environment: Gymnasium id of the environment, such as ``trca/ALFWorld-v0``.
-        split: Name of the split.
-        task_ids: The task ids in order, without repeats.
+    """An ordered list of task ids of one split of one environment, by its Gymnasium id.
 
     Raises:
         ValueError: If the list is empty or repeats a task id.
@@ -102,3 +105,72 @@ class Tasks(Shared, Generic[Item]):
         if task_id not in self.items:
             raise no_task(task_id, self.split, self.ids)
         return self.items[str(task_id)]
+
+
+@dataclass(frozen=True)
+class CanonicalPanel:
+    """A named panel of a split of an environment, with a description in one sentence.
+
+    Attributes:
+        env_config: Arguments of the environment that select the tasks.
+        tasks: Number of tasks; None for the complete split.
+        shuffled: Whether the tasks are a random sample of the split (seed 0). Else the panel has
+            the first tasks of the split.
+        hash: Hash of the panel; None if unknown.
+    """
+
+    name: str
+    about: str
+    environment: str
+    env_config: Mapping[str, Any]
+    split: str
+    tasks: int | None = None
+    shuffled: bool = False
+    hash: str | None = None
+
+    def draw(self, split: Panel | None = None) -> Panel:
+        """Draws the tasks of the panel.
+
+        Args:
+            split: The complete split; None makes the environment to get its split.
+
+        Raises:
+            ValueError: If the data differ from the data of the original panel.
+        """
+        if split is None:
+            name, arguments = f"trca.envs:{self.environment}", self.env_config
+            env = gymnasium.make(name, split=self.split, **arguments)
+            split = env.get_wrapper_attr("panel")
+            env.close()
+        assert split is not None
+        count = len(split.task_ids)
+        if self.tasks is not None and self.tasks > count:
+            raise ValueError(f"panel {self.name} needs {self.tasks} tasks, the data have {count}")
+        size = self.tasks or count
+        drawn = split.batch(0, size, seed=0) if self.shuffled else split.task_ids[:size]
+        panel = Panel(split.environment, split.split, drawn)
+        if self.hash and panel.hash != self.hash:
+            raise ValueError(
+                f"panel {self.name} has the hash {self.hash}, these tasks have {panel.hash}:"
+                " use the data of the original panel"
+            )
+        return panel
+
+
+@cache
+def canonical_panels() -> dict[str, CanonicalPanel]:
+    """All canonical panels by name."""
+    panels = strict_yaml.packaged("trca.envs", "panels.yaml")
+    return {name: CanonicalPanel(name, **about) for name, about in panels.items()}
+
+
+def canonical_panel(name: str) -> CanonicalPanel:
+    """The canonical panel of this name.
+
+    Raises:
+        ValueError: For an unknown name. The message gives the nearest name.
+    """
+    panels = canonical_panels()
+    if name not in panels:
+        raise ValueError(f"no panel {name!r}: {nearest(name, panels)}")
+    return panels[name]

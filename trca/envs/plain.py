@@ -39,12 +39,9 @@ class PlainEnv(TextEnv):
     def __init__(
         self, env: gymnasium.Env[Any, Any], split: str = "train", max_steps: int | None = None
     ) -> None:
-        """Wraps an environment.
+        """Wraps an environment for a split of `SPLITS`.
 
-        Args:
-            env: An environment whose observation and action spaces are `gymnasium.spaces.Text`.
-            split: ``train`` or ``test``; see `SPLITS`.
-            max_steps: The step limit; None for the environment's limit, or else `STEPS`.
+        Without ``max_steps``, the step limit is that of the environment, or else `STEPS`.
 
         Raises:
             TypeError: If observations or actions are not text.

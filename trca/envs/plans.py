@@ -71,15 +71,10 @@ def write_plan(switch: bool, subgoal: str, action: str) -> str:
     return "".join(f"<{part}>{text}</{part}>" for part, text in zip(_PARTS, texts, strict=True))
 
 
-def _write_thought(thought: str, action: str) -> str:
-    """Writes a response whose subgoal is the thought."""
-    return write_plan(True, thought, action)
-
-
 PLAN_FORMAT: Final = ResponseFormat(
     read_plan,
     stop=("</action>",),
-    write=_write_thought,
+    write=lambda thought, action: write_plan(True, thought, action),  # the thought is the subgoal
     instructions=_INSTRUCTIONS,
     write_plan=write_plan,
     tags=_TAGS,

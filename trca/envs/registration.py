@@ -46,8 +46,6 @@ PACKAGED: Final = {
 ENVIRONMENTS: Final[Registry[Any]] = Registry("environment")
 """Registered environment classes by Gymnasium id."""
 _JUDGES: Final = ("library", "budgets", "lambda_")
-_ISOLATION: Final = "isolation"
-_TEAM: Final = "team"
 
 
 def register(env_id: str, env: EnvClass) -> None:
@@ -67,12 +65,6 @@ def register(env_id: str, env: EnvClass) -> None:
         entry_point, kwargs = f"{__name__}:make_registered", {"env_id": env_id}
         # `TextEnv.step` refuses a step before a reset: Gymnasium's wrapper would repeat the check.
         register_env(id=env_id, entry_point=entry_point, kwargs=kwargs, order_enforce=False)
-
-
-def register_packaged() -> None:
-    """Registers the environments of this package."""
-    for env_id, env in PACKAGED.items():
-        register(env_id, env)
 
 
 def make(
@@ -110,7 +102,7 @@ def make(
     if isinstance(env, str):
         env = canonical(env)
         if env in ENVIRONMENTS:
-            chosen = {_TEAM: team, _ISOLATION: isolation}
+            chosen = {"team": team, "isolation": isolation}
             kwargs |= {name: value for name, value in chosen.items() if value is not None}
             return cast("_Env", gymnasium.make(env, disable_env_checker=True, **judging, **kwargs))
     text_env = make_text_env(env, isolation=isolation, **kwargs)
@@ -122,11 +114,6 @@ def make(
 def make_text_env(env: EnvClass, *, isolation: str | None = None, **kwargs: Any) -> _Env:
     """Makes an environment like `make`, without the wrappers that add context and rubric.
 
-    Args:
-        env: Name or class of the environment.
-        isolation: See `make`.
-        kwargs: Arguments of the class.
-
     Raises:
         ValueError: For an unknown name, an unknown argument or an unknown isolation.
         TypeError: If observations or actions are not text.
@@ -137,15 +124,14 @@ def make_text_env(env: EnvClass, *, isolation: str | None = None, **kwargs: Any)
     if _is_text_env(maker):
         parameters = inspect.signature(maker).parameters
         takes_any = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
-        for name in kwargs:
-            if name not in parameters and not takes_any:
-                raise ValueError(no_argument(env, name))
-    chosen = getattr(maker, _ISOLATION, "none") if isolation is None else isolation
+        for name in () if takes_any else [n for n in kwargs if n not in parameters]:
+            raise ValueError(no_argument(env, name))
+    chosen = getattr(maker, "isolation", "none") if isolation is None else isolation
     if chosen not in ("none", PROCESS):
         raise ValueError(f"isolation is {chosen!r}: give none or {PROCESS}")
     if chosen == PROCESS:
-        return IsolatedEnv(maker, partial(creator(env).text_env, **kwargs))
-    return _text_env(env, kwargs)
+        return IsolatedEnv(maker, partial(_text_env, creator(env), kwargs))
+    return _text_env(_Creator(env), kwargs)
 
 
 def make_registered(env_id: str, **kwargs: Any) -> _Env:
@@ -201,7 +187,7 @@ def arguments(env: EnvClass) -> tuple[str, ...]:
     if not _is_text_env(env_class(env)):
         names += inspect.signature(PlainEnv).parameters
         names.remove("env")
-    names += [*_JUDGES, _TEAM, _ISOLATION]
+    names += [*_JUDGES, "team", "isolation"]
     return tuple(n for n in dict.fromkeys(names) if n != "render_mode")
 
 
@@ -212,11 +198,9 @@ def default_split(env: EnvClass) -> str:
 
 
 def lacks_rubric(env: EnvClass, library: object = None) -> str:
-    """The reason why no rubric can judge an environment, in a few words; blank without reason.
+    """The reason why no rubric can judge an environment, in a few words; empty without reason.
 
-    Args:
-        env: The environment.
-        library: The library in the environment's arguments; None for the environment's library.
+    ``library`` is that of the environment's arguments; None for the environment's library.
     """
     declared = env_class(env)
     name = getattr(declared, "__name__", str(env))
@@ -230,10 +214,10 @@ def lacks_rubric(env: EnvClass, library: object = None) -> str:
 def language(env: EnvClass) -> tuple[str, ...]:
     """Names of the arguments that change the texts of an environment."""
     declared = getattr(env_class(env), "language", None)
-    silent = ("split", "max_steps", *_JUDGES, _ISOLATION)
+    silent = ("split", "max_steps", *_JUDGES, "isolation")
     if declared is None:
         return tuple(n for n in arguments(env) if n not in silent)
-    return (*declared, _TEAM)
+    return (*declared, "team")
 
 
 def identity(env: EnvClass) -> str:
@@ -243,11 +227,7 @@ def identity(env: EnvClass) -> str:
 
 
 def check_library(library: str | Path, env: EnvClass | None = None) -> RubricLibrary:
-    """Loads a library and checks it against the adapter of an environment.
-
-    Args:
-        library: Name or path of the library.
-        env: The environment; None for the environment that the library names.
+    """Loads a library and checks it against the adapter of its environment, or of another one.
 
     Raises:
         RubricError: If the library breaks a rule, or its environment is unknown or has no adapter.
@@ -287,37 +267,27 @@ def creator(env: EnvClass) -> _Creator:
 
 @dataclass(frozen=True)
 class _Creator:
-    """Makes one environment.
-
-    Attributes:
-        env: Class or name of the environment.
-        env_id: Id under which the class is registered; blank if unregistered.
-    """
+    """Makes an environment from its class or name; registers a class with an id if necessary."""
 
     env: EnvClass
     env_id: str = ""
 
+    def __post_init__(self) -> None:
+        if self.env_id and self.env_id not in ENVIRONMENTS:
+            register(self.env_id, env_class(self.env))
+
     def __call__(self, **kwargs: Any) -> _Env:
         return make(self.env, **kwargs)
-
-    def text_env(self, **kwargs: Any) -> _Env:
-        """The environment without annotation."""
-        return _text_env(self.env, kwargs)
 
     def __reduce__(self) -> tuple[Any, ...]:
         file = None if isinstance(self.env, str) else file_of(self.env)
         env = f"{file}:{self.env.__qualname__}" if file else self.env  # type: ignore[union-attr]
-        return _received, (env, self.env_id)
+        return _Creator, (env, self.env_id)
 
 
-def _received(env: EnvClass, env_id: str) -> _Creator:
-    if env_id and env_id not in ENVIRONMENTS:
-        register(env_id, env_class(env))
-    return _Creator(env, env_id)
-
-
-def _text_env(env: EnvClass, kwargs: Mapping[str, Any]) -> _Env:
+def _text_env(creator: _Creator, kwargs: Mapping[str, Any]) -> _Env:
     """An environment as a `TextEnv`, without annotation."""
+    env = creator.env
     maker = env_class(env)
     registered = env if isinstance(env, str) and env in registry else ""
     if _is_text_env(maker):

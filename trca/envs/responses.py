@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
-
-import gymnasium
+from typing import Final
 
 from trca.common.registry import Registry
 from trca.envs.text_env import UNPARSED
-from trca.envs.text_space import AnyText
 
 _MARKS: Final = (
     ("```", "```"),
@@ -27,20 +24,15 @@ _CLOSE: Final = "</action>"
 
 PromptWriter = Callable[[str, int, int, Sequence[tuple[str, str]], str, str, Sequence[str]], str]
 """Writes a prompt. The arguments are those of `trca.policies.prompts.paper_prompt`."""
-
-
 Span = tuple[int, int]
 """Start and end of a part of a response, in characters; the end is exclusive."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The plan of a response.
+    """The plan of a response: whether it takes up a new subgoal, the subgoal, and its parts.
 
-    Attributes:
-        switch: Whether the response takes up a new subgoal.
-        subgoal: The subgoal of the response.
-        parts: Spans of switch, subgoal and action, with their tags.
+    The parts are the spans of switch, subgoal and action, with their tags.
     """
 
     switch: bool
@@ -151,28 +143,3 @@ RESPONSE_FORMATS: Final[Registry[ResponseFormat]] = Registry(
     },
 )
 """Response formats by name. A user's format is ``path/to/file.py:FORMAT``."""
-
-
-class TaggedResponse(gymnasium.ActionWrapper[str, str, str]):
-    """Steps a text environment with the action in a model's tagged response.
-
-    ``step("<think>...</think><action>go to desk 1</action>")`` steps the environment with ``go to
-    desk 1``. A response without action steps the environment with `UNPARSED`.
-    """
-
-    def __init__(
-        self, env: gymnasium.Env[str, str], response_format: ResponseFormat = ACTION_FORMAT
-    ) -> None:
-        """Wraps an environment.
-
-        Args:
-            env: A text environment.
-            response_format: Format of the responses.
-        """
-        super().__init__(env)
-        self.action_space = AnyText()
-        self._read = response_format.read
-
-    def action(self, action: Any) -> str:
-        """The action of a response."""
-        return bare(self._read(action).action)

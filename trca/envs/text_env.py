@@ -24,22 +24,10 @@ from gymnasium.error import ResetNeeded
 
 from trca.common.names import unknown
 from trca.envs.adapter import Adapter
-from trca.envs.info import RubricInfo, TextInfo
+from trca.envs.info import RubricInfo as RubricInfo
+from trca.envs.info import TextInfo as TextInfo
 from trca.envs.panel import Panel
 from trca.envs.text_space import AnyText
-
-__all__ = [
-    "DEFAULT_AGENT",
-    "UNPARSED",
-    "Gold",
-    "MissingPartError",
-    "Outcome",
-    "RubricInfo",
-    "TextEnv",
-    "TextInfo",
-    "as_action",
-    "filled",
-]
 
 UNPARSED: Final = ""
 """The action of a response that contains no readable action."""
@@ -57,10 +45,6 @@ def as_action(text: str, admissible: Sequence[str] = ()) -> str:
     Native libraries, such as interpreters of text adventures, may crash or hang on these
     characters. Tabs and line breaks are allowed, and so is every admissible action: scraped texts
     contain control characters.
-
-    Args:
-        text: The text.
-        admissible: The admissible actions.
 
     Raises:
         TypeError: If the text is not a string.
@@ -184,12 +168,7 @@ class TextEnv(gymnasium.Env[str, str], ABC):
     def __init__(
         self, split: str = "train", max_steps: int = 25, render_mode: str | None = None
     ) -> None:
-        """Sets the split, the step limit and the render mode.
-
-        Args:
-            split: Name of the split that provides the tasks.
-            max_steps: The step limit.
-            render_mode: With ``ansi``, ``render`` returns the transcript of the episode as text.
+        """Sets split and step limit. In render mode ``ansi``, ``render`` returns the transcript.
 
         Raises:
             ValueError: For a step limit below 1 or an unknown render mode.
@@ -377,8 +356,7 @@ class TextEnv(gymnasium.Env[str, str], ABC):
         truncated = not terminated and (truncated or self._steps == self.max_steps)
         self._over = terminated or truncated
         info = self._info(admissible)
-        info["parsed"] = bool(action.strip())
-        info["accepted"] = accepted
+        info["parsed"], info["accepted"] = bool(action.strip()), accepted
         info["won"] = terminated and reward > 0 if won is None else won
         info["score"] = score
         if milestone is not None:

@@ -7,14 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Missing rollouts of a group.
-
-    Attributes:
-        group: Number of the group.
-        task_id: Id of the task.
-        rollouts: Number of missing rollouts.
-        reason: The error, on one line.
-    """
+    """Missing rollouts of a group: its number, its task, their number, the error on one line."""
 
     group: int
     task_id: str
@@ -30,7 +23,7 @@ class Incident:
         time: Time of the failure, in seconds since the epoch.
         kind: Failed part: ``rollout``, ``env runner``, ``engine``, ``learner`` or ``driver``.
         which: Name of the failed part, such as ``3 of group 0``.
-        task_id: Id of the task; blank for a failure that concerns no task.
+        task_id: Id of the task; empty for a failure that concerns no task.
         reason: The error, on one line.
         action: The action taken: ``retried``, ``dropped`` or a description.
     """

@@ -118,23 +118,17 @@ class Rollout:
 
 
 def assign_advantages(rollouts: Sequence[Rollout], advantages: NDArray[np.float64]) -> None:
-    """Assigns the advantages of a batch to its rollouts.
-
-    Args:
-        rollouts: The rollouts, in the order of the batch.
-        advantages: float64 (S,), one per step.
+    """Assigns the advantages of a batch, float64 (S,), to its rollouts in the order of the batch.
 
     Raises:
         ValueError: If the numbers of advantages and steps differ.
     """
-    steps = sum(len(rollout.steps) for rollout in rollouts)
-    if advantages.shape != (steps,):
+    lengths = [len(rollout.steps) for rollout in rollouts]
+    if advantages.shape != (steps := sum(lengths),):
         raise ValueError(f"advantages have shape {advantages.shape}: give one for each of {steps}")
-    start = 0
-    for rollout in rollouts:
-        end = start + len(rollout.steps)
-        rollout.advantages = advantages[start:end]
-        start = end
+    parts = np.split(advantages, np.cumsum(lengths, dtype=np.int64))
+    for rollout, part in zip(rollouts, parts, strict=False):
+        rollout.advantages = part
 
 
 def advantages_of(rollouts: Sequence[Rollout]) -> NDArray[np.float64]:
@@ -174,14 +168,9 @@ def episodes(rollouts: Sequence[Rollout]) -> list[Rollout]:
 
 
 def refuse_teams(rollouts: Sequence[Rollout], what: str) -> None:
-    """Refuses rollouts of several agents, because their judgments have different operators.
+    """Raises a ValueError for rollouts of several agents: their judgments differ in operators.
 
-    Args:
-        rollouts: The rollouts.
-        what: Name of the caller, for the error message.
-
-    Raises:
-        ValueError: If there are several agents. The message lists the agents.
+    The message names the caller, ``what``, and the agents.
     """
     agents = by_agent(rollouts)
     if len(agents) > 1:
@@ -199,8 +188,7 @@ def by_agent(rollouts: Sequence[Rollout]) -> dict[str, list[Rollout]]:
 def changed_facts(facts: Any) -> dict[str, Any]:
     """Returns the fields of a facts dataclass that differ from their defaults, as JSON types.
 
-    Args:
-        facts: Facts of a transition; `None` for an environment without facts.
+    An environment without facts gives `None`, which has no fields.
     """
     changed = {}
     facts_type: Any = type(facts)

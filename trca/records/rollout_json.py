@@ -38,9 +38,8 @@ def to_record(rollout: Rollout, prompts: Sequence[str] | None = None) -> dict[st
         record["turns"] = list(rollout.turns)
     if rollout.final_prompt_ids is not None:
         record["final_prompt_ids"] = rollout.final_prompt_ids.tolist()
-    record["steps"] = [
-        {f.name: _plain(getattr(step, f.name)) for f in fields(Step)} for step in rollout.steps
-    ]
+    names = [f.name for f in fields(Step)]
+    record["steps"] = [{n: _plain(getattr(step, n)) for n in names} for step in rollout.steps]
     for number, step in enumerate(record["steps"]):
         if not step["demonstration"]:
             del step["demonstration"]

@@ -1,15 +1,15 @@
-"""`StepBatch`: the columns of a batch of steps that credit rules read."""
+"""Columns of a batch of steps: `StepBatch` for credit rules, and the tokens of responses."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trca.records.rollout import Rollout
+from trca.records.rollout import Rollout, Step
 from trca.rubric.rewards import Budgets, breakthrough_reward, foundational_reward
 
 
@@ -74,15 +74,13 @@ class StepBatch:
     )
 
     def __post_init__(self) -> None:
-        for name in (f.name for f in fields(self) if f.init and f.name != "texts"):
-            if name == "milestone" and self.milestone is None:
+        for name in (f.name for f in fields(self)):
+            column = getattr(self, name)
+            if name == "categories" or not isinstance(column, np.ndarray):
                 continue
-            shape = getattr(self, name).shape
-            wanted: tuple[int, ...] = (len(self),)
-            if name == "judgments":
-                wanted = (len(self), len(self.categories))
-            if name != "categories" and shape != wanted:
-                raise ValueError(f"column {name!r} has shape {shape}: give {wanted}")
+            columns = (len(self.categories),) if name == "judgments" else ()
+            if column.shape != (wanted := (len(self), *columns)):
+                raise ValueError(f"column {name!r} has shape {column.shape}: give {wanted}")
         new = np.flatnonzero(np.diff(self.rollout)) + 1
         if len(np.unique(self.rollout[new])) < len(new) or self.rollout[:1] in self.rollout[new]:
             raise ValueError(
@@ -96,16 +94,15 @@ class StepBatch:
     def from_rollouts(cls, rollouts: Sequence[Rollout], categories: NDArray[np.int8]) -> StepBatch:
         """Builds the columns of finished rollouts, in their order. Empty rollouts have no row.
 
-        Args:
-            rollouts: The rollouts.
-            categories: int8 (M,), the operators' categories of the rollouts' rubric library.
+        ``categories`` are those of the rollouts' rubric library, int8 (M,).
         """
         steps = [step for rollout in rollouts for step in rollout.steps]
         lengths = np.array([len(r.steps) for r in rollouts], dtype=np.int64)
         contexts = _codes([s.context for s in steps] + [s.next_context for s in steps])
         texts = [s.observation for s in steps]
-        for rollout in filter(lambda rollout: rollout.steps, rollouts):  # the texts after each step
-            texts += [s.observation for s in rollout.steps[1:]] + [rollout.last_observation]
+        for rollout in rollouts:  # the texts after each step
+            after = [s.observation for s in rollout.steps[1:]] + [rollout.last_observation]
+            texts += after[: len(rollout.steps)]
         observations = _codes(texts)
         last = np.zeros(len(steps), dtype=bool)
         last[np.cumsum(lengths[lengths > 0]) - 1] = True
@@ -134,11 +131,7 @@ class StepBatch:
         )
 
     def rubric_rewards(self, budgets: Budgets) -> RubricRewards:
-        """Returns r^F and r^B of every step, and caches them by budgets.
-
-        Args:
-            budgets: Category budgets.
-        """
+        """Returns r^F and r^B of every step, and caches them by budgets."""
         if budgets not in self._rewards:
             self._rewards[budgets] = RubricRewards(
                 foundational_reward(self.judgments, self.categories, budgets),
@@ -149,8 +142,7 @@ class StepBatch:
     def milestones(self, *, evidence: bool = False) -> NDArray[np.bool_]:
         """Returns for each step whether a milestone operator fires for the first time in a rollout.
 
-        Args:
-            evidence: Whether Evidence operators are milestones beside Execution operators.
+        Execution operators are milestones, and Evidence operators if ``evidence`` is set.
         """
         budgets = Budgets(evidence=float(evidence), invalidity=0.0, execution=1.0)
         return self.rubric_rewards(budgets).breakthrough > 0.0
@@ -160,3 +152,26 @@ def _codes(keys: Iterable[str]) -> NDArray[np.int64]:
     """Numbers the keys in order of first appearance. Equal keys have equal numbers."""
     seen: dict[str, int] = {}
     return np.array([seen.setdefault(key, len(seen)) for key in keys], dtype=np.int64)
+
+
+def action_mask_of(steps: Sequence[Step], train_malformed: bool) -> NDArray[np.bool_]:
+    """Returns the mask of the response tokens that enter the loss, bool (sum of R,).
+
+    With ``train_malformed``, all tokens of a response without an action enter the loss.
+    """
+    responses = np.array([len(s.response_ids) for s in steps], dtype=np.int64)
+    action = flat([s.action_mask for s in steps], np.bool_)
+    if train_malformed:
+        action |= np.repeat(action_counts(action, responses) == 0, responses)
+    return action
+
+
+def action_counts(action: NDArray[np.bool_], responses: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Counts the action tokens of each response."""
+    ends = np.concatenate([[0], np.cumsum(action)])[np.concatenate([[0], np.cumsum(responses)])]
+    return np.asarray(np.diff(ends), dtype=np.int64)
+
+
+def flat(arrays: Sequence[NDArray[Any]], dtype: type) -> NDArray[Any]:
+    """Concatenates arrays; returns an empty array for no arrays."""
+    return np.concatenate(arrays).astype(dtype) if arrays else np.empty(0, dtype)

@@ -77,12 +77,9 @@ def to_table(
     prompts: Sequence[str] | None = None,
     failures: Sequence[Failure] = (),
 ) -> pa.Table:
-    """Returns the columns of rollouts. Characters without UTF-8 become question marks.
+    """Returns the columns of rollouts, with the text of each step's prompt if given.
 
-    Args:
-        rollouts: The rollouts.
-        prompts: The text of the prompt of each step; `None` for no such column.
-        failures: Missing rollouts, kept in the metadata of the table.
+    The metadata of the table keep the failures. Characters without UTF-8 become question marks.
     """
     steps = [step for rollout in rollouts for step in rollout.steps]
     ends = _ends(rollout.steps for rollout in rollouts)
@@ -133,11 +130,7 @@ def write_rollouts(
 ) -> None:
     """Writes a file for `read_rollouts`, atomically in a local folder.
 
-    Args:
-        path: Path of the file, or a URI of Arrow's file systems.
-        rollouts: The rollouts.
-        prompts: The text of the prompt of each step.
-        failures: Missing rollouts.
+    The path may be a URI of Arrow's file systems; see `to_table`.
     """
     table = to_table(rollouts, prompts, failures)
     if "://" in str(path):
@@ -152,12 +145,7 @@ def write_rollouts(
 def read_table(
     path: Path, columns: Sequence[str] | None = None, group: int | None = None
 ) -> pa.Table:
-    """Reads a file of rollouts; also a file of JSON lines of an earlier version.
-
-    Args:
-        path: The file.
-        columns: The columns; `None` for all.
-        group: The rollout group; `None` for all.
+    """Reads all columns and rollout groups of a file, or some; also JSON lines of earlier versions.
 
     Raises:
         ValueError: If the file is not a file of rollouts. The message names the file.

@@ -15,20 +15,19 @@ import dataclasses
 import inspect
 import operator
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 
+from trca.common.errors import short_line
 from trca.common.names import nearest
 from trca.common.shared import Shared, named
-from trca.common.short_line import short_line
 
 MAX_LENGTH: Final = 600
 """Largest length of a condition, in characters."""
 MAX_DEPTH: Final = 16
 """Largest nesting depth of parentheses, brackets and negations."""
-
 _TOKEN = re.compile(
     r"""\s*(?:
         (?P<name>(?:facts|task)\.[A-Za-z_][A-Za-z0-9_]*)
@@ -119,11 +118,7 @@ class Condition(Shared):
         return named(_Parser(text, terms).condition(), Condition.parse, text, terms)
 
     def evaluate(self, facts: Any, binding: Any) -> bool:
-        """Evaluates the condition.
-
-        Args:
-            facts: The facts of a transition.
-            binding: The task binding.
+        """The value of the condition for the facts of a transition and the task binding.
 
         Raises:
             TypeError: If the result depends on a field whose value does not have the field's type.
@@ -135,16 +130,11 @@ class Condition(Shared):
 
         Of a true ``&&``, the result has all sides; of ``||``, the true sides. Groups in parentheses
         are split too. A negation is one clause.
-
-        Args:
-            facts: The facts of a transition.
-            binding: The task binding.
         """
         try:
-            true = self.evaluate(facts, binding)
+            if not self.evaluate(facts, binding):
+                return ()
         except TypeError:
-            true = False
-        if not true:
             return ()
         if self.sides:
             return tuple(clause for side in self.sides for clause in side.explain(facts, binding))
@@ -162,6 +152,9 @@ _TYPES: Final[dict[Kind, tuple[type, ...]]] = {
     "list of strings": (tuple, list),
     "unknown": (object,),
 }
+_PLAIN: Final[dict[Any, Kind]] = {
+    bool: "truth value", int: "whole number", float: "number", str: "string"
+}  # fmt: skip
 _RELATIONS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "==": operator.eq,
     "!=": operator.ne,
@@ -234,14 +227,8 @@ def field_meanings(record: type) -> dict[str, str]:
 
 
 def _term(name: str, hint: Any) -> Term:
-    plain: dict[Any, Kind] = {
-        bool: "truth value",
-        int: "whole number",
-        float: "number",
-        str: "string",
-    }
-    if hint in plain:
-        return Term(plain[hint])
+    if hint in _PLAIN:
+        return Term(_PLAIN[hint])
     parts = get_args(hint)
     if get_origin(hint) is Literal and all(isinstance(value, str) for value in parts):
         return Term("string", parts)
@@ -398,20 +385,16 @@ class _Parser:
         elif token in ("true", "false"):
             term, constant = _TRUTH, token == "true"
         elif token == "[":
-            constant = tuple(self._strings())
+            items, symbol = list[str](), ","
+            while symbol == ",":
+                items.append(self._next())
+                if self.tokens[self.place - 1].lastgroup != "string":
+                    raise RubricError(f"a list contains {items[-1]!r}: use strings only")
+                symbol = self._next()
+            if symbol != "]":
+                raise RubricError(f"expected ',' or ']' in a list, found {symbol!r}")
+            constant = tuple(item[1:-1] for item in items)
             term = Term("list of strings", constants=constant)
         else:
             raise RubricError(f"unexpected {token!r}: {_LANGUAGE}")
         return self._since(start, term, lambda f, b: constant)
-
-    def _strings(self) -> Iterator[str]:
-        """The strings of a list, to its end."""
-        symbol = ","
-        while symbol == ",":
-            item = self._next()
-            if self.tokens[self.place - 1].lastgroup != "string":
-                raise RubricError(f"a list contains {item!r}: use strings only")
-            yield item[1:-1]
-            symbol = self._next()
-        if symbol != "]":
-            raise RubricError(f"expected ',' or ']' in a list, found {symbol!r}")

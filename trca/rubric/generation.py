@@ -24,7 +24,7 @@ from typing import Any, Final
 import yaml
 from pydantic import ValidationError
 
-from trca.common.short_line import short_line
+from trca.common.errors import short_line
 from trca.common.strict_yaml import MAX_BYTES
 from trca.rubric.conditions import RubricError, Term, field_meanings, field_terms
 from trca.rubric.judge import Judge
@@ -44,10 +44,8 @@ _LONGEST_ERROR: Final = 300
 """Characters of an error in the next prompt and in the library's provenance."""
 _LONGEST_REPLY: Final = 30_000
 """Characters of an invalid reply in the next prompt."""
-
 _LONGEST_TEXT: Final = 1500
 """Characters of one text of the environment in the prompt."""
-
 _NAMES: Final = {"type": "array", "items": {"type": "string"}}
 _PROPERTIES: Final[dict[str, Any]] = {
     "id": {"type": "string"},
@@ -139,12 +137,9 @@ class Interface:
     Attributes:
         environment: Name of the environment.
         description: The interface in words.
-        instruction: The instruction of a task.
-        observation: The first observation of this task.
-        admissible: The admissible actions in the first state.
+        instruction, observation, admissible: The first state of a task.
         answers: Random actions with the observations after them.
-        facts_type: Dataclass of the facts of a transition.
-        binding_type: Dataclass of the binding.
+        facts_type, binding_type: Dataclasses of the facts of a transition and of the binding.
     """
 
     environment: str
@@ -176,13 +171,7 @@ class Interface:
 
 @dataclass(frozen=True)
 class Written:
-    """A library that a model wrote.
-
-    Attributes:
-        library: The library.
-        prompt: The prompt of the first reply.
-        refused: The first error of each invalid reply.
-    """
+    """A library that a model wrote, the first prompt, and the first error of each invalid reply."""
 
     library: RubricLibrary
     prompt: str
@@ -223,8 +212,11 @@ def generate(
 
 def read_reply(reply: str, interface: Interface) -> tuple[RubricLibrary | None, list[str]]:
     """The library in a reply and an empty list, or None and all errors."""
+    first, _, rest = (text := reply.strip()).partition("\n")
+    if first.rstrip() in ("```", "```json") and rest.endswith("```"):  # a Markdown fence
+        text = rest.removesuffix("```")
     try:
-        data = json.loads(_without_fence(reply))
+        data = json.loads(text)
     except (ValueError, RecursionError) as error:
         return None, [f"the reply is no JSON: {error}"]
     operators = data.get("operators") if isinstance(data, dict) else None
@@ -250,14 +242,6 @@ def read_reply(reply: str, interface: Interface) -> tuple[RubricLibrary | None, 
     except RubricError as error:
         return None, str(error).split("\n")
     return library, []
-
-
-def _without_fence(reply: str) -> str:
-    """A reply without the Markdown fence around it."""
-    text = reply.strip()
-    first, line_break, rest = text.partition("\n")
-    fenced = first.rstrip() in ("```", "```json") and rest.endswith("```")
-    return rest.removesuffix("```") if fenced and line_break else text
 
 
 def as_yaml(library: RubricLibrary, provenance: Provenance) -> str:
@@ -312,9 +296,8 @@ class _Blocks(yaml.SafeDumper):
 
 
 def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    style = "|" if "\n" in text else None
-    if any(character in text for character in "\x85\u2028\u2029"):  # YAML's further line breaks
-        style = '"'
+    broken = any(character in text for character in "\x85\u2028\u2029")  # further line breaks
+    style = '"' if broken else "|" if "\n" in text else None
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 

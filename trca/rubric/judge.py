@@ -16,7 +16,6 @@ from trca.rubric.library import RubricLibrary, check_each
 
 logger = logging.getLogger(__name__)
 _warned: Final = set[tuple[str, str]]()
-
 _REMEMBERED: Final = 4096
 """Largest number of cached judgments per operator."""
 
@@ -92,21 +91,15 @@ class Judge:
         return np.frombuffer(bytes(answers), dtype=np.uint8)
 
     def explain(self, binding: Any, facts: Any) -> dict[str, tuple[Clause, ...]]:
-        """Explains why operators fire on a transition.
+        """The operators that fire on a transition, by id in library order.
 
-        Args:
-            binding: The task binding.
-            facts: The facts of the transition.
-
-        Returns:
-            Firing operators by id, in library order, with the clauses that make the condition true
-            (see `Condition.explain`).
+        Each has the clauses that make its condition true; see `Condition.explain`.
         """
-        reasons = {
-            operator.name: operator.condition.explain(facts, binding)
+        return {
+            operator.name: clauses
             for operator in self._operators
+            if (clauses := operator.condition.explain(facts, binding))
         }
-        return {name: clauses for name, clauses in reasons.items() if clauses}
 
     def _evaluate(self, operator: _Operator, values: Any, binding: Any, facts: Any) -> bool:
         try:
@@ -130,22 +123,10 @@ class Judge:
 
 
 class _Operator:
-    """One condition with its cached judgments.
-
-    Attributes:
-        name: Id of the operator.
-        condition: The condition.
-        binds: Names of the binding's fields in the condition.
-        facts: Reads the condition's values from the facts.
-        binding: Reads the condition's values from the binding.
-        cache: Judgments by these values.
-    """
-
-    __slots__ = ("binding", "binds", "cache", "condition", "facts", "name")
+    """A condition, functions that read its values, and its cached judgments by these values."""
 
     def __init__(self, name: str, condition: Condition) -> None:
-        self.name = name
-        self.condition = condition
+        self.name, self.condition = name, condition
         self.binds = sorted(condition.binds)
         self.facts, self.binding = _getter(sorted(condition.reads)), _getter(self.binds)
         self.cache: dict[Any, bool] = {}

@@ -127,20 +127,14 @@ def check_each(operators: Sequence[Operator], check: Callable[[Operator], _T]) -
             checked.append(check(operator))
         except RubricError as error:
             errors.append(str(error))
-    if errors:
-        raise RubricError("\n".join(_with_known_names_once(errors)))
-    return checked
-
-
-def _with_known_names_once(errors: Sequence[str]) -> list[str]:
-    """Errors in which each list of known names stands only once, where it comes first."""
-    lists = set[str]()
-    lines = []
-    for error in errors:
-        head, _, names = error.partition(" Known: ")
-        lines.append(head.rstrip(":") if names in lists else error)
+    lists, lines = set[str](), []
+    for line in errors:  # each list of known names appears only where it comes first
+        head, _, names = line.partition(" Known: ")
+        lines.append(head.rstrip(":") if names in lists else line)
         lists |= {names} if names else set()
-    return lines
+    if lines:
+        raise RubricError("\n".join(lines))
+    return checked
 
 
 def _same_names(where: str, field: str, listed: tuple[str, ...], used: frozenset[str]) -> None:

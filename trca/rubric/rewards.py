@@ -7,13 +7,12 @@ in time linear in S x M. `EpisodeRewards` computes the same numbers one transiti
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from trca.common.bounds import check_share
 from trca.common.names import unknown
 
 Reward = TypeVar("Reward", float, NDArray[np.float64])
@@ -133,17 +132,6 @@ def trca_reward(r_f: Reward, r_b: Reward, lambda_: float) -> Reward:
     return (1.0 - lambda_) * r_f + lambda_ * r_b
 
 
-class StepReward(NamedTuple):
-    """The rubric rewards of one transition."""
-
-    foundational: float
-    """r^F."""
-    breakthrough: float
-    """r^B."""
-    reward: float
-    """r^TRCA."""
-
-
 class EpisodeRewards:
     """r^F, r^B and r^TRCA of an episode, one transition at a time.
 
@@ -157,12 +145,7 @@ class EpisodeRewards:
         budgets: Budgets | Mapping[str, float] | None = None,
         lambda_: float = DEFAULT_LAMBDA,
     ) -> None:
-        """Prepares for the first episode.
-
-        Args:
-            categories: int8 (M,).
-            budgets: The category budgets.
-            lambda_: Weight of the breakthrough reward, in [0, 1].
+        """Prepares for the first episode; see `contributions` and `trca_reward`.
 
         Raises:
             ValueError: If ``lambda_`` is outside [0, 1].
@@ -178,12 +161,8 @@ class EpisodeRewards:
         """Starts an episode without covered operators."""
         self._covered.clear()
 
-    def step(self, judgments: NDArray[np.uint8]) -> StepReward:
-        """The rewards of the next transition of the episode.
-
-        Args:
-            judgments: uint8 (M,), 0 or 1.
-        """
+    def step(self, judgments: NDArray[np.uint8]) -> tuple[float, float, float]:
+        """r^F, r^B and r^TRCA of the next transition, from its judgments: uint8 (M,), 0 or 1."""
         foundational = breakthrough = 0.0
         for operator in judgments.nonzero()[0].tolist():
             weight = self._weights[operator]
@@ -191,5 +170,10 @@ class EpisodeRewards:
             if self._positive[operator] and operator not in self._covered:
                 self._covered.add(operator)
                 breakthrough += weight
-        reward = trca_reward(foundational, breakthrough, self._lambda)
-        return StepReward(foundational, breakthrough, reward)
+        return foundational, breakthrough, trca_reward(foundational, breakthrough, self._lambda)
+
+
+def check_share(name: str, value: float) -> None:
+    """Raises a ValueError with the name of a number, such as a discount, outside [0, 1]."""
+    if not isinstance(value, int | float) or not 0.0 <= value <= 1.0:
+        raise ValueError(f"{name} is {value!r}: give a number from 0 to 1")

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from trca.common.errors import short_line
 from trca.common.json_lines import append_lines
-from trca.common.short_line import short_line
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -33,9 +33,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import yaml
 
 from trca.common.cache import cache_folder
-from trca.common.files import point_link, write_text, writing_folder
+from trca.common.files import HeldError, held, holder, point_link, write_text, writing_folder
 from trca.common.json_lines import append_lines, read_lines
-from trca.common.lock import HeldError, held, holder
 from trca.common.names import nearest
 from trca.runs.names import TRIALS
 from trca.runs.own_files import by_content, keep, restore

@@ -20,8 +20,7 @@ from filelock import FileLock
 from pyarrow.fs import FileSelector, FileSystem, FileType, copy_files
 
 from trca.common.cache import cache_folder, digest
-from trca.common.files import write_text
-from trca.common.lock import HeldError, held
+from trca.common.files import HeldError, held, write_text
 from trca.runs.names import STOPPED, TRIALS
 from trca.tune_configs.files import ConfigError
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from trca.common.short_line import short_line
+from trca.common.errors import short_line
 from trca.runs.rollout_samples import sample
 from trca.runs.trackers import TRACKERS, TrackedRun, Tracker
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from trca.common import loading
+from trca.common import extras
 from trca.common.names import unknown
 from trca.records import Rollout, Step, StepBatch
 from trca.rubric import RubricLibrary
@@ -112,14 +112,14 @@ class Credit:
         """
         if rule not in RULES:
             raise unknown("credit rule", rule, RULES)
-        before, loading.postponed = loading.postponed, True  # the imports then load no Ray
+        before, extras.postponed = extras.postponed, True  # the imports then load no Ray
         try:
             from trca.algorithms.credit import bind_credit
             from trca.algorithms.rules.beacon import BEACONParameters
             from trca.algorithms.rules.gigpo import GiGPOParameters
             from trca.algorithms.rules.trca import TRCAParameters
         finally:
-            loading.postponed = before
+            extras.postponed = before
         models = {"trca": TRCAParameters, "gigpo": GiGPOParameters, "beacon": BEACONParameters}
         parameters = models[rule](**settings)
         if isinstance(parameters, GiGPOParameters):

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any, NotRequired, TypedDict, cast
 
-from trca.common.short_line import short_line
+from trca.common.errors import short_line
 from trca.envs import make
 from trca.envs.registration import EnvClass
 from trca.envs.text_env import TextEnv

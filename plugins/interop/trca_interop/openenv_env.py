@@ -15,8 +15,8 @@ from typing import Annotated, Any, Final
 import gymnasium
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
+from trca.common.errors import short_line
 from trca.common.shared import Uncopied
-from trca.common.short_line import short_line
 from trca.envs.text_space import AnyText
 from trca_interop import required
 

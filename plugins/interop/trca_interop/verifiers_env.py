@@ -13,8 +13,8 @@ from contextlib import AsyncExitStack, suppress
 from itertools import islice
 from typing import Any, Final, TypeVar
 
+from trca.common.errors import short_line
 from trca.common.shared import Uncopied
-from trca.common.short_line import short_line
 from trca.envs.panel import no_task
 from trca.envs.text_env import Outcome, TextEnv
 from trca_interop import required

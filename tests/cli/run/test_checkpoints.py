@@ -12,7 +12,7 @@ from trca.cli.preflight.environments import panel as split_of
 from trca.cli.run import checkpoints
 from trca.cli.run.card import card
 from trca.cli.run.checkpoints import Policy, find_checkpoint, is_model_name, policy
-from trca.envs.canonical import canonical_panel, canonical_panels
+from trca.envs.panel import canonical_panel, canonical_panels
 from trca.runs.folder import RunFolder
 from trca.runs.selection import Selection
 from trca.tune_configs.files import ConfigError, read

@@ -17,8 +17,7 @@ from trca.envs.alfworld.data.sources import (
     task_type_of,
 )
 from trca.envs.alfworld.game import GameFileError
-from trca.envs.canonical import canonical_panel
-from trca.envs.panel import Panel
+from trca.envs.panel import Panel, canonical_panel
 
 SHARED = Path(__file__).parents[3] / ".." / "shared" / "data" / "alfworld" / "json_2.1.1.tar.xz"
 FOLDERS = {

@@ -169,7 +169,7 @@ def test_a_missing_cut_or_changed_index_is_refused(tmp_path):
         BM25.load(tmp_path / "index")
     file.write_bytes(content[:-1])
     with pytest.raises(StoredDataError, match=r"documents\.npy is missing or truncated"):
-        BM25.load(tmp_path / "index", verify=False)
+        BM25.load(tmp_path / "index")
 
 
 def test_another_version_is_refused(tmp_path, monkeypatch):

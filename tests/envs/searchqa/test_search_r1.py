@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trca.envs.responses import NO_ACTION, RESPONSE_FORMATS, Reading, TaggedResponse
+from trca.envs.responses import NO_ACTION, RESPONSE_FORMATS, Reading
 from trca.envs.searchqa.env import SearchQAEnv
 from trca.envs.searchqa.search_r1 import (
     SEARCH_R1_FORMAT,
@@ -58,12 +58,12 @@ def test_a_megabyte_is_read_in_good_time():
 
 
 def test_an_environment_takes_the_dialect():
-    env = TaggedResponse(SearchQAEnv(), RESPONSE_FORMATS.get("search_r1"))
+    env = SearchQAEnv()
     env.reset(seed=0)
-    page, *_, info = env.step("<think>?</think><search>Ada Balan</search>")
+    page, *_, info = env.step(read_dialect("<think>?</think><search>Ada Balan</search>").action)
     assert page.startswith("[1] ")
     assert info["accepted"]
-    *_, terminated, _, info = env.step("<answer>Oslo</answer>")
+    *_, terminated, _, info = env.step(read_dialect("<answer>Oslo</answer>").action)
     assert terminated
 
 

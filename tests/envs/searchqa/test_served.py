@@ -5,7 +5,6 @@ import pytest
 
 from tests.served import served, taught
 from trca.envs import make
-from trca.envs.responses import TaggedResponse
 from trca.envs.searchqa.search_r1 import SEARCH_R1_FORMAT, dialect_prompt, in_dialect
 from trca.policies.bpe import END, train_tokenizer
 
@@ -53,10 +52,9 @@ def client(model, free_port):
 
 
 def test_it_searches_and_answers_in_the_tags(client, model):
-    inner = world_of("test")
-    env = TaggedResponse(inner, SEARCH_R1_FORMAT)
+    env = world_of("test")
     verbs = set()
-    for number, task in enumerate(inner.unwrapped.task_ids[:12]):
+    for number, task in enumerate(env.unwrapped.task_ids[:12]):
         observation, info = env.reset(options={"task": task})
         past, over = [], False
         while not over:
@@ -71,7 +69,7 @@ def test_it_searches_and_answers_in_the_tags(client, model):
             response = reply.choices[0].message.content
             action = SEARCH_R1_FORMAT.read(response).action
             past.append((observation, action))
-            observation, _, terminated, truncated, info = env.step(response)
+            observation, _, terminated, truncated, info = env.step(action)
             assert info["parsed"] == bool(action)
             verbs |= {action.partition("[")[0]} if info["accepted"] else set()
             over = terminated or truncated

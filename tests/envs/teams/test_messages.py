@@ -74,7 +74,7 @@ def test_an_empty_message() -> None:
 def test_a_message_that_nobody_reads() -> None:
     sent = message("find it")
     assert fired(sent) == {"message_unread"}
-    sent.was_read()
+    sent.read = True
     assert fired(sent) == set()
 
 
@@ -102,7 +102,7 @@ def test_what_a_sender_made_up_hides_nothing_that_it_tells() -> None:
 
 def test_a_message_that_is_heeded() -> None:
     sent = message("take mug 1 from desk 1, please")
-    sent.was_read()
+    sent.read = True
     fields = {
         "names_seen_thing",
         "names_new_thing",
@@ -111,11 +111,11 @@ def test_a_message_that_is_heeded() -> None:
         "proposes_action",
     }
     assert fired(sent) == fields
-    sent.answered("open drawer 1", accepted=True, revealing=True)
+    sent.acts.append(("open drawer 1", True, True))  # accepted, revealing
     assert fired(sent) == fields
-    sent.answered("go to desk 1", accepted=False, revealing=False)
+    sent.acts.append(("go to desk 1", False, False))
     assert fired(sent) == fields | {"heeded"}
-    sent.answered("take mug 1 from desk 1", accepted=True, revealing=True)
+    sent.acts.append(("take mug 1 from desk 1", True, True))
     assert fired(sent) == fields | {
         "heeded",
         "carried_out",
@@ -126,7 +126,7 @@ def test_a_message_that_is_heeded() -> None:
 
 def test_a_message_that_is_always_heeded() -> None:
     sent = message("go to desk 1")
-    sent.answered("go to desk 1", accepted=True, revealing=False)
+    sent.acts.append(("go to desk 1", True, False))
     assert "always_heeded" in fired(sent)
 
 

@@ -44,7 +44,7 @@ from trca.algorithms.learner.update_metrics import UPDATE_METRICS
 from trca.algorithms.rollouts.batch import RolloutBatch
 from trca.algorithms.rollouts.environments import default_split, env_creator, no_rubric
 from trca.algorithms.rollouts.sampling import wait_for_one
-from trca.common.memory import own_memory_mb
+from trca.common.process import own_memory_mb
 from trca.envs.annotate import Operators
 from trca.envs.panel import Panel
 from trca.records import Rollout

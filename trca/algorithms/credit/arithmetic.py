@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from trca.common.bounds import check_share
+from trca.rubric.rewards import check_share
 
 _ROUNDING = 1e-12
 

@@ -42,7 +42,7 @@ class Credited:
 CreditRule = Callable[..., NDArray[np.float64] | Credited]
 """``rule(batch, parameters, **reads)`` returns one advantage per step, float64 (S,).
 
-`trca.records.tokens.action_mask_of` marks the tokens of a step that its advantage weighs.
+`trca.records.step_batch.action_mask_of` marks the tokens of a step that its advantage weighs.
 
 A rule that credits tokens or teaches a critic returns `Credited`.
 """

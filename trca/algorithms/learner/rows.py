@@ -39,7 +39,7 @@ from numpy.typing import NDArray
 from trca.algorithms.learner.losses import row_weights
 from trca.algorithms.settings.types import Aggregation
 from trca.records import Rollout, StepBatch, advantages_of
-from trca.records.tokens import action_counts, action_mask_of, flat
+from trca.records.step_batch import action_counts, action_mask_of, flat
 
 PAD_MULTIPLE = 8
 _OF_ROWS: Final = (

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from trca.algorithms.rollouts.batch import GroupRequest, RolloutBatch, derive_seed
 from trca.algorithms.rollouts.env_runner import TextEnvRunner
-from trca.common.short_line import short_line
+from trca.common.errors import short_line
 from trca.common.thoughts import answer_start
 from trca.common.threads import run_to_end
 from trca.envs.responses import RESPONSE_FORMATS, PromptWriter

@@ -42,7 +42,7 @@ from trca.algorithms.rollouts.loop import RolloutLoop
 from trca.algorithms.rollouts.recording import Teacher
 from trca.algorithms.settings.policy_config import PolicyConfig
 from trca.algorithms.settings.prompting import engine_tokenizer, make_prompter
-from trca.common.process_log import link_errors, log_process
+from trca.common.process import link_errors, log_process
 from trca.envs.annotate import Operators
 from trca.envs.panel import Panel
 from trca.envs.responses import RESPONSE_FORMATS

@@ -24,7 +24,7 @@ from dataclasses import replace
 from trca.algorithms.rollouts.batch import GroupRequest, RolloutBatch
 from trca.algorithms.rollouts.engine_guard import one_line
 from trca.algorithms.rollouts.play import GroupFailedError, Player, Round
-from trca.common.memory import own_memory_mb
+from trca.common.process import own_memory_mb
 from trca.common.threads import run_to_end
 from trca.policies.engines.engine import Engine, SamplingParams
 from trca.records import Rollout

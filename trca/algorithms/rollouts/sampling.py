@@ -13,7 +13,7 @@ from ray.rllib.env.env_runner_group import EnvRunnerGroup
 
 from trca.algorithms.rollouts.batch import GroupRequest, RolloutBatch
 from trca.algorithms.rollouts.env_runner import TextEnvRunner, error_link
-from trca.common.process_log import last_errors
+from trca.common.process import last_errors
 from trca.policies.engines.engine import SamplingParams
 from trca.records.failures import Failure, Incident
 

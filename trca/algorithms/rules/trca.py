@@ -116,7 +116,7 @@ def trca(
 ) -> NDArray[np.float64]:
     """The advantage A^TRCA of every step.
 
-    The advantage weighs the action's tokens of the step: `trca.records.tokens.action_mask_of`.
+    The advantage weighs the action's tokens of the step: `trca.records.step_batch.action_mask_of`.
 
     Args:
         batch: S steps.

@@ -133,7 +133,7 @@ def evaluate(
     use_one_thread()
     from trca.cli.preflight.environments import panel as whole_panel
     from trca.cli.run.checkpoints import endpoint_policy, is_model_name, policy
-    from trca.envs.canonical import canonical_panel
+    from trca.envs.panel import canonical_panel
     from trca.policies.agents import AGENTS
     from trca.policies.model_names import missing_on_hub
     from trca.policies.weight_files import weights_hash

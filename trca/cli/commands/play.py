@@ -88,7 +88,7 @@ def play(
       repeat exactly, sends hostile actions, and shows which operators fire
     """
     from trca.cli.show.slow_steps import SlowStepNotice
-    from trca.common.process_log import log_crashes
+    from trca.common.process import log_crashes
     from trca.tune_configs.files import assignments
 
     with refusing(ValueError, OSError):

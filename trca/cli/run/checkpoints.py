@@ -24,7 +24,7 @@ from trca.tune_configs.files import ConfigError, assign, read
 
 if TYPE_CHECKING:
     from trca.algorithms.base.text_config import TextAlgorithmConfig
-    from trca.envs.canonical import CanonicalPanel
+    from trca.envs.panel import CanonicalPanel
 
 
 @dataclass(frozen=True)

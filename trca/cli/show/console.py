@@ -18,7 +18,7 @@ from rich.console import Console
 
 from trca.common.errors import words
 from trca.common.extras import missing_extra
-from trca.common.process_log import log_crashes
+from trca.common.process import log_crashes
 
 console = Console(highlight=False, soft_wrap=True)
 errors = Console(stderr=True, highlight=False, soft_wrap=True)

@@ -11,7 +11,7 @@ from typing import Any, Final, SupportsFloat
 
 import gymnasium
 
-from trca.common.process_log import SILENT_S
+from trca.common.process import SILENT_S
 from trca.common.threads import STILL_RUNNING
 
 _EVERY_S: Final = 1.0

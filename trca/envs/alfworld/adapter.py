@@ -13,12 +13,11 @@ from functools import lru_cache
 from itertools import islice
 from typing import ClassVar, Final
 
-from trca.envs.adapter import Adapter
+from trca.envs.adapter import Adapter, memory_line_of
 from trca.envs.alfworld.beliefs import Beliefs
 from trca.envs.alfworld.binding import ALFWorldBinding, State, bind
 from trca.envs.alfworld.pages import REJECTED
 from trca.envs.alfworld.reading import Action, Verb, kind, read_action, things
-from trca.envs.memory import memory_line_of
 
 _TASK: Final = "Your task is to:"
 

@@ -73,11 +73,7 @@ class BM25(Shared):
 
     @classmethod
     def build(cls, texts: Iterable[str], ids: Sequence[str] | None = None) -> BM25:
-        """Indexes texts in memory.
-
-        Args:
-            texts: One text per document.
-            ids: One unique id per document, which orders documents of equal score.
+        """Indexes one text per document in memory. Unique ids order documents of equal score.
 
         Raises:
             ValueError: If ``texts`` and ``ids`` have different lengths.
@@ -216,30 +212,20 @@ class BM25(Shared):
             _write(self._postings, self._order, writer)
 
     @classmethod
-    def load(cls, folder: Path, verify: bool = True) -> BM25:
-        """Opens a saved index. All processes that open it share its memory.
-
-        Args:
-            folder: The folder.
-            verify: Whether to check the contents of files in addition to their sizes; see
-                `read_arrays`.
+    def load(cls, folder: Path) -> BM25:
+        """Opens a saved index, whose memory all processes share; see `read_arrays`.
 
         Raises:
             StoredDataError: If the folder is incomplete, damaged or of another version.
         """
-        arrays, facts = read_arrays(folder, _KIND, _VERSION, verify)
+        arrays, facts = read_arrays(folder, _KIND, _VERSION)
         order = arrays.pop("order", None)
         parts: dict[str, Any] = {**arrays, **facts}
         return cls(Postings(**parts), order)
 
 
 def save_merged(folder: Path, blocks: Sequence[Path], ids: Iterable[str]) -> None:
-    """Writes the index over the documents of several blocks. Its postings are never in memory.
-
-    Args:
-        folder: Target folder, which appears when complete.
-        blocks: Folders of the blocks.
-        ids: One id per document.
+    """Writes the index over the documents of saved blocks. Its postings are never in memory.
 
     Raises:
         FileExistsError: If the folder has other contents.

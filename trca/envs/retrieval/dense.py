@@ -9,7 +9,6 @@ Needs ``pip install 'trca[dense]'``. FAISS holds the index in memory. With a wid
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
@@ -20,6 +19,7 @@ from typing import Any, Final
 import numpy as np
 from filelock import FileLock
 
+from trca.common import files
 from trca.common.cache import digest
 from trca.common.progress import Report, silent
 from trca.common.shared import Shared
@@ -143,9 +143,8 @@ def _vectors(folder: Path, encoder: Encoder, report: Report) -> Iterable[Path]:
         path = vectors / f"{start:012}.npy"
         if not path.exists():
             texts = [passage.contents for passage in stored[start : start + _BLOCK]]
-            unfinished = path.with_suffix(".part.npy")
-            np.save(unfinished, encoder.passages(texts))
-            os.replace(unfinished, path)
+            with files.writing(path, binary=True) as file:
+                np.save(file, encoder.passages(texts))
         yield path
 
 

@@ -20,23 +20,19 @@ from typing import Any, Final
 
 import httpx
 
+from trca.common.errors import short_line
 from trca.common.shared import Shared
-from trca.common.short_line import short_line
 from trca.envs.retrieval.passages import Passage
 from trca.envs.retrieval.retriever import RetrievalError
 from trca.envs.retrieval.wire import SHAPES, ReplyError, Shape, read_reply, request_body
 
 _BREAKING: Final = 5
 """Number of failures in a row that exclude a server."""
-
 _LONGEST_PAUSE: Final = 10.0
-
 _LONGEST_REPLY: Final = 64 << 20
 """Largest number of bytes of a reply."""
-
 _PORTION: Final = 256
 """Largest number of queries in one request; servers have limits."""
-
 _AT_ONCE: Final = 32
 """Largest number of simultaneous requests of one search."""
 
@@ -104,12 +100,11 @@ class HttpRetriever(Shared):
         """The best passages for each query; see `Retriever.search`."""
         size = _PORTION if self._shape == "batch" else 1
         portions = [queries[start : start + size] for start in range(0, len(queries), size)]
+        ask = partial(self._ask, limit=limit)
         if len(portions) < 2:
-            results = [self._ask(portion, limit) for portion in portions]
-        else:
-            with ThreadPoolExecutor(min(len(portions), _AT_ONCE)) as pool:
-                results = list(pool.map(partial(self._ask, limit=limit), portions))
-        return [passages for portion in results for passages in portion]
+            return [passages for portion in portions for passages in ask(portion)]
+        with ThreadPoolExecutor(min(len(portions), _AT_ONCE)) as pool:
+            return [passages for results in pool.map(ask, portions) for passages in results]
 
     def close(self) -> None:
         """Closes all connections."""
@@ -129,12 +124,11 @@ class HttpRetriever(Shared):
                     f"no retrieval server is left ({tried}): {problem}; each server gets a request"
                     f" {self._cooldown:g} s after its last failure"
                 )
-            url = server.url
             try:
-                reply = self._post(url, body)
-                passages = read_reply(reply, len(queries), self._shape)
+                passages = read_reply(self._post(server.url, body), len(queries), self._shape)
             except (httpx.HTTPError, _PassingError, ReplyError) as error:
-                problem = f"{url}: {type(error).__name__}: {short_line(error) or 'no reply'}"
+                reason = short_line(error) or "no reply"
+                problem = f"{server.url}: {type(error).__name__}: {reason}"
                 self._note(server, failed=True)
             else:
                 self._note(server, failed=False)

@@ -15,6 +15,9 @@ import multiprocessing
 import shutil
 from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import ExitStack
+from functools import partial
+from itertools import starmap
 from pathlib import Path
 
 from filelock import FileLock
@@ -36,11 +39,8 @@ def index_corpus(
     Resumes a partial build, for which the passages must be the same. Of several processes that call
     this function at once, one works and the remaining processes wait.
 
-    Args:
-        folder: The folder.
-        passages: The passages; read once, or ignored if the folder already has passages.
-        workers: Number of processes that invert blocks.
-        report: Progress callback.
+    The passages are read once, or ignored if the folder already has passages. ``workers`` is the
+    number of processes that invert blocks.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with FileLock(folder / ".lock"):
@@ -62,20 +62,16 @@ def _index(folder: Path, workers: int, report: Report) -> None:
         for start, place in zip(starts, places, strict=True)
         if not place.exists()
     ]
-    done = len(starts) - len(missing)
-    report("indexing blocks", done, len(starts))
-    if workers > 1 and len(missing) > 1:
-        spawn = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(workers, spawn) as pool:
-            for task in as_completed(pool.submit(_invert, folder, *part) for part in missing):
-                task.result()
-                done += 1
-                report("indexing blocks", done, len(starts))
-    else:
-        for part in missing:
-            _invert(folder, *part)
-            done += 1
-            report("indexing blocks", done, len(starts))
+    report("indexing blocks", done := len(starts) - len(missing), len(starts))
+    with ExitStack() as stack:
+        each: Iterable[object] = starmap(partial(_invert, folder), missing)
+        if workers > 1 and len(missing) > 1:
+            spawn = multiprocessing.get_context("spawn")
+            pool = stack.enter_context(ProcessPoolExecutor(workers, spawn))
+            tasks = [pool.submit(_invert, folder, *part) for part in missing]
+            each = (task.result() for task in as_completed(tasks))
+        for number, _ in enumerate(each, 1):
+            report("indexing blocks", done + number, len(starts))
     report("joining blocks", 0, 0)
     ids = (passage.id for passage in stored)
     save_merged(folder / "bm25", places, ids)

@@ -11,12 +11,11 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
 import zipfile
 from collections.abc import Iterable, Sequence
-from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from trca.common.shared import Shared
@@ -74,12 +73,7 @@ class LuceneRetriever(Shared):
 
 
 def build_lucene(folder: Path, passages: Iterable[Passage], threads: int = 1) -> None:
-    """Indexes passages with Anserini's defaults, in a separate Java process.
-
-    Args:
-        folder: Target folder, which appears when complete.
-        passages: The passages.
-        threads: Number of Java threads.
+    """Indexes passages with Anserini's defaults, in a separate Java process with some threads.
 
     Raises:
         FileExistsError: If the folder exists.
@@ -89,8 +83,8 @@ def build_lucene(folder: Path, passages: Iterable[Passage], threads: int = 1) ->
     if folder.exists():
         raise FileExistsError(f"{folder} exists: delete it or choose another folder")
     folder.parent.mkdir(parents=True, exist_ok=True)
-    work = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-    try:
+    with TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as name:
+        work = Path(name)
         (work / "corpus").mkdir()
         with (work / "corpus" / "passages.jsonl").open("w") as file:
             for passage in passages:
@@ -104,21 +98,22 @@ def build_lucene(folder: Path, passages: Iterable[Passage], threads: int = 1) ->
             lines = (done.stdout + done.stderr).strip().splitlines()[-3:]
             raise RetrievalError(f"Anserini failed to index: {' '.join(map(str.strip, lines))}")
         os.rename(work / "index", folder)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
 
 
 def preflight() -> tuple[Path, Path]:
-    """Locates Java and Anserini.
-
-    Returns:
-        The java program and Anserini's jar.
+    """Locates the java program and Anserini's jar.
 
     Raises:
         RetrievalError: If one of them is missing or too old. The message has install commands.
     """
-    jar = _anserini()
-    needed = _java_of(jar)
+    spec = find_spec("pyserini")
+    folders = map(Path, (spec and spec.submodule_search_locations) or ())
+    jars = [jar for each in folders for jar in each.glob("resources/jars/anserini-*-fatjar.jar")]
+    if not jars:
+        raise RetrievalError(f"Lucene needs Pyserini's jar: pip install --no-deps {PYSERINI}")
+    jar = max(jars)
+    with zipfile.ZipFile(jar) as archive, archive.open(f"{_SEARCHER.replace('.', '/')}.class") as c:
+        needed = int.from_bytes(c.read(8)[6:]) - 44  # the version of the class file
     home = os.environ.get("JAVA_HOME")
     java = shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")
     advice = (
@@ -134,22 +129,6 @@ def preflight() -> tuple[Path, Path]:
         first_line = output.partition("\n")[0] or "no answer"
         raise RetrievalError(f"{java} is too old for {jar.name} ({first_line}): {advice}")
     return Path(java), jar
-
-
-def _anserini() -> Path:
-    spec = find_spec("pyserini")
-    for folder in (spec and spec.submodule_search_locations) or ():
-        jars = sorted(Path(folder).glob("resources/jars/anserini-*-fatjar.jar"))
-        if jars:
-            return jars[-1]
-    raise RetrievalError(f"Lucene needs Pyserini's jar: pip install --no-deps {PYSERINI}")
-
-
-@cache
-def _java_of(jar: Path) -> int:
-    """The version of Java that a jar requires, from the class file version."""
-    with zipfile.ZipFile(jar) as archive, archive.open(_SEARCHER.replace(".", "/") + ".class") as c:
-        return int.from_bytes(c.read(8)[6:]) - 44
 
 
 def _java_class(name: str) -> Any:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Final, overload
+from typing import Any, Final
 
 from trca.common.errors import DataError
 from trca.common.json_lines import numbered_rows
@@ -29,12 +29,9 @@ class CorpusError(DataError):
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A passage, stored or retrieved.
+    """A passage, stored or retrieved, with title and text as contents.
 
-    Attributes:
-        id: Id in the corpus; empty if a server sends no id.
-        contents: Title and text.
-        score: Relevance for the query, higher is better; None without score.
+    The id is empty if a server sends no id. A higher score is better; None without score.
     """
 
     id: str
@@ -58,12 +55,7 @@ class StoredPassages(Sequence[Passage]):
     """Passages in a folder, memory-mapped: only accessed passages are read."""
 
     def __init__(self, folder: Path, verify: bool = True) -> None:
-        """Opens a folder of `store_passages`.
-
-        Args:
-            folder: The folder.
-            verify: Whether to check the contents of files in addition to their sizes; see
-                `read_arrays`.
+        """Opens a folder of `store_passages`; see `read_arrays` for ``verify``.
 
         Raises:
             StoredDataError: If the folder is incomplete, damaged or of another version.
@@ -76,11 +68,7 @@ class StoredPassages(Sequence[Passage]):
         """The number of passages."""
         return len(self._ids)
 
-    @overload
-    def __getitem__(self, number: int) -> Passage: ...
-    @overload
-    def __getitem__(self, number: slice) -> list[Passage]: ...
-    def __getitem__(self, number: int | slice) -> Passage | list[Passage]:
+    def __getitem__(self, number: Any) -> Any:
         """A passage by its number, or several."""
         if isinstance(number, slice):
             return [self[each] for each in range(*number.indices(len(self)))]
@@ -93,10 +81,6 @@ class StoredPassages(Sequence[Passage]):
 
 def store_passages(folder: Path, passages: Iterable[Passage]) -> None:
     """Writes passages into a new folder, in one pass and in little memory.
-
-    Args:
-        folder: Target folder, which appears when complete.
-        passages: The passages.
 
     Raises:
         FileExistsError: If the folder has other contents.
@@ -114,11 +98,7 @@ def store_passages(folder: Path, passages: Iterable[Passage]) -> None:
 def read_corpus(path: Path) -> Iterator[Passage]:
     """Reads a corpus with one passage per line: ``{"id": ..., "contents": ...}``.
 
-    Args:
-        path: The file, which may be compressed as ``.gz`` or ``.xz``.
-
-    Yields:
-        The passages, in order.
+    The file may be compressed as ``.gz`` or ``.xz``.
 
     Raises:
         CorpusError: If a line is malformed, or a compressed file is broken or truncated.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from trca.common.remembered import remembered
+from trca.common.cache import remembered
 
 _STEP_2: Final = {
     "ational": "ate", "tional": "tion", "enci": "ence", "anci": "ance", "izer": "ize",

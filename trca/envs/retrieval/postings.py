@@ -157,11 +157,8 @@ def merged(
 ) -> Postings:
     """The index over all documents of several blocks, in their order.
 
-    In addition to the result, the terms of all blocks and one block are in memory at a time.
-
-    Args:
-        blocks: Functions that return the blocks; each is called twice.
-        allocate: Allocates the postings.
+    Each function returns a block and is called twice. In addition to the result, the terms of all
+    blocks and one block are in memory at a time.
 
     Raises:
         ValueError: If there are more than 65,536 different profiles, because document lengths

@@ -7,8 +7,8 @@ retriever = open_retriever("bm25", index="path/to/index")
 from __future__ import annotations
 
 import inspect
+import pkgutil
 from collections.abc import Sequence
-from importlib import import_module
 from typing import Any, Final, Protocol
 
 from trca.envs.retrieval.passages import Passage
@@ -53,11 +53,7 @@ RETRIEVERS: Final = tuple(_OPENERS)
 
 
 def open_retriever(name: str, **options: Any) -> Retriever:
-    """Opens a retriever.
-
-    Args:
-        name: One of `RETRIEVERS`.
-        options: Arguments of this retriever.
+    """Opens a retriever of `RETRIEVERS` with its arguments.
 
     Raises:
         ValueError: For an unknown retriever or option.
@@ -65,10 +61,7 @@ def open_retriever(name: str, **options: Any) -> Retriever:
     """
     if name not in _OPENERS:
         raise ValueError(f"unknown retriever {name!r}: choose {', '.join(RETRIEVERS)}")
-    module, _, path = _OPENERS[name].partition(":")
-    opener: Any = import_module(module)
-    for part in path.split("."):
-        opener = getattr(opener, part)
+    opener: Any = pkgutil.resolve_name(_OPENERS[name])
     try:
         inspect.signature(opener).bind(**options)
     except TypeError as error:

@@ -10,11 +10,11 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, Field, StringConstraints, ValidationError
+from pydantic import BaseModel, Field, StringConstraints, ValidationError, model_validator
 
 from trca.envs.retrieval.passages import Passage
 from trca.envs.retrieval.retriever import RetrievalError, Retriever
@@ -34,23 +34,19 @@ MOST_PASSAGES = 1000
 Query = Annotated[str, StringConstraints(max_length=LONGEST_QUERY)]
 
 
-class Options(BaseModel):
-    """The options that both request formats share."""
+class SearchRequest(BaseModel):
+    """A request with the ``queries`` of Search-R1 or the ``query`` of verl-agent."""
 
+    queries: Annotated[list[Query], Field(max_length=MOST_QUERIES)] | None = None
+    query: Query | None = None
     topk: Annotated[int, Field(ge=1, le=MOST_PASSAGES)] | None = None
     return_scores: bool = False
 
-
-class BatchRequest(Options):
-    """Search-R1's request."""
-
-    queries: Annotated[list[Query], Field(max_length=MOST_QUERIES)]
-
-
-class SingleRequest(Options):
-    """verl-agent's request."""
-
-    query: Query
+    @model_validator(mode="after")
+    def _has_queries(self) -> Self:
+        if self.queries is None and self.query is None:
+            raise ValueError("give queries or query")
+        return self
 
 
 class BusyError(Exception):
@@ -122,11 +118,9 @@ class Batcher:
 
 
 def create_app(load: Callable[[], Retriever], topk: int = 3) -> FastAPI:
-    """The server as an ASGI application.
+    """The server as an ASGI application, which opens the retriever in a thread after the start.
 
-    Args:
-        load: Opens the retriever; called in a thread after the server starts.
-        topk: Default number of passages per query.
+    ``topk`` is the default number of passages per query.
     """
     batcher: Batcher | None = None
     failure: Exception | None = None
@@ -169,46 +163,26 @@ def create_app(load: Callable[[], Retriever], topk: int = 3) -> FastAPI:
 
     @app.post("/retrieve")
     async def retrieve(request: Request) -> Response:
-        body = await _limited_body(request)
-        if body is None:
-            return problem(413, f"a request has at most {LARGEST_BODY} bytes")
+        body = bytearray()
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > LARGEST_BODY:
+                return problem(413, f"a request has at most {LARGEST_BODY} bytes")
         try:
-            query_request = _parsed(body)
+            search = SearchRequest.model_validate_json(body)
         except ValidationError as error:
             details = error.errors(include_url=False, include_input=False, include_context=False)
             return problem(422, details)
         if batcher is None:
             return await health()
-        shape: Shape = "batch"
-        if isinstance(query_request, SingleRequest):
-            shape, queries = "single", [query_request.query]
-        else:
-            queries = query_request.queries
+        shape: Shape = "single" if search.queries is None else "batch"
+        queries = search.queries if search.queries is not None else [str(search.query)]
         try:
-            passages = await batcher.search(queries, query_request.topk or topk)
+            passages = await batcher.search(queries, search.topk or topk)
         except BusyError:
             return problem(503, f"more than {MOST_WAITING} queries are waiting")
         except RetrievalError as error:
             return problem(502, str(error))
-        return JSONResponse(reply_body(passages, shape, query_request.return_scores))
+        return JSONResponse(reply_body(passages, shape, search.return_scores))
 
     return app
-
-
-def _parsed(body: bytes) -> BatchRequest | SingleRequest:
-    try:
-        return BatchRequest.model_validate_json(body)
-    except ValidationError:
-        if b'"queries"' in body:
-            raise
-        return SingleRequest.model_validate_json(body)
-
-
-async def _limited_body(request: Request) -> bytes | None:
-    """The body of a request; None if it exceeds `LARGEST_BODY`, at which point reading stops."""
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > LARGEST_BODY:
-            return None
-    return bytes(body)

@@ -20,13 +20,12 @@ import hashlib
 import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
 from trca.common.chat_endpoint import ChatEndpoint, EndpointError, missing_client
-from trca.common.shared import Shared
-from trca.common.short_line import short_line
+from trca.common.errors import short_line
+from trca.common.shared import Shared, named
 from trca.envs.retrieval.passages import Passage
 from trca.envs.retrieval.retriever import RetrievalError
 
@@ -83,38 +82,26 @@ class SimulatedRetriever(Shared):
         )
         self._documents, self._words = documents, words
         self._noise, self._temperature = noise, temperature
+        self._question_line, self._noisy, self._seed = "", 0.0, 0
 
     def about(
         self, question: str, answers: Sequence[str], progress: float, seed: int
-    ) -> ToldRetriever:
-        """The same engine for one rollout, with the question and its answers in the prompt.
+    ) -> SimulatedRetriever:
+        """The same engine for the rollout of a seed, with question and answers in the prompt.
 
-        Args:
-            question: The question of the agent.
-            answers: Its right answers.
-            progress: Completed share of training, from 0 to 1.
-            seed: Seed of the rollout.
+        ``progress`` is the completed share of training, from 0 to 1.
         """
-        noisy = noise_share(progress, *self._noise)
-        return ToldRetriever(self, question, tuple(answers), noisy, seed)
+        told = object.__new__(SimulatedRetriever)
+        vars(told).update(vars(self))
+        told._question_line = (
+            f"The user is trying to answer the question: {question} whose answer is"
+            f" {' or '.join(answers)}.\n"
+        )
+        told._noisy, told._seed = noise_share(progress, *self._noise), seed
+        return named(told, self.about, question, answers, progress, seed)
 
     def search(self, queries: Sequence[str], limit: int) -> list[list[Passage]]:
-        """Useful passages for each query; see `Retriever.search`."""
-        return self.invent(queries, limit, None)
-
-    def close(self) -> None:
-        """Closes all connections."""
-        self._endpoint.close()
-
-    def invent(
-        self, queries: Sequence[str], limit: int, rollout: ToldRetriever | None
-    ) -> list[list[Passage]]:
-        """Requests passages for each query, several queries at once.
-
-        Args:
-            queries: The queries.
-            limit: Largest number of passages per query.
-            rollout: The rollout of the queries; None for useful documents without a question.
+        """Passages for each query, several queries at once; see `Retriever.search`.
 
         Raises:
             RetrievalError: If there is no reply, or a reply without documents.
@@ -122,15 +109,18 @@ class SimulatedRetriever(Shared):
         if not queries:
             return []
         with ThreadPoolExecutor(min(len(queries), _AT_ONCE)) as pool:
-            return list(pool.map(partial(self._ask, rollout=rollout, limit=limit), queries))
+            return list(pool.map(partial(self._ask, limit=limit), queries))
 
-    def _ask(self, query: str, rollout: ToldRetriever | None, limit: int) -> list[Passage]:
-        text = f"{rollout.seed if rollout else 0}\0{query}".encode(errors="replace")
+    def close(self) -> None:
+        """Closes all connections."""
+        self._endpoint.close()
+
+    def _ask(self, query: str, limit: int) -> list[Passage]:
+        text = f"{self._seed}\0{query}".encode(errors="replace")
         seed = int.from_bytes(hashlib.blake2b(text, digest_size=4).digest())
-        noisy = rollout is not None and seed / 2**32 < rollout.noisy
         try:
             written = self._endpoint.ask(
-                self.prompt(query, rollout, noisy),
+                self.prompt(query, noisy=seed / 2**32 < self._noisy),
                 temperature=self._temperature,
                 max_tokens=4 * self._documents * self._words,
                 seed=seed % 2**31,
@@ -144,59 +134,20 @@ class SimulatedRetriever(Shared):
             )
         return passages[: min(limit, self._documents)]
 
-    def prompt(self, query: str, rollout: ToldRetriever | None, noisy: bool) -> str:
+    def prompt(self, query: str, noisy: bool) -> str:
         """The prompt of a query, in ZeroSearch's words."""
         kind = "noisy" if noisy else "useful"
-        question_line = ""
-        if rollout is not None:
-            answers = " or ".join(rollout.answers)
-            question_line = (
-                f"The user is trying to answer the question: {rollout.question} whose answer is"
-                f" {answers}.\n"
-            )
         return (
             "You are the Google search engine.\n"
             f"Given a query, you need to generate {self._documents} {kind} documents for the query,"
-            f" one a line, each beginning with 'Doc' and its number.\n\n{question_line}"
+            f" one a line, each beginning with 'Doc' and its number.\n\n{self._question_line}"
             f"Each document should contain about {self._words} words, and these documents should"
             f" contain {kind} information.\n\nQuery: {query}\n{kind.capitalize()} Output:\n"
         )
 
 
-@dataclass(frozen=True, slots=True)
-class ToldRetriever:
-    """A `Retriever` for one rollout, made by `SimulatedRetriever.about`.
-
-    Attributes:
-        engine: The engine.
-        question: The question of the rollout.
-        answers: Its right answers.
-        noisy: Probability of noisy documents.
-        seed: Seed of the rollout.
-    """
-
-    engine: SimulatedRetriever
-    question: str
-    answers: tuple[str, ...]
-    noisy: float
-    seed: int
-
-    def search(self, queries: Sequence[str], limit: int) -> list[list[Passage]]:
-        """Useful or noisy passages for each query; see `Retriever.search`."""
-        return self.engine.invent(queries, limit, self)
-
-    def close(self) -> None:
-        """Does nothing, since the engine stays open."""
-
-
 def noise_share(progress: float, start: float, end: float) -> float:
-    """ZeroSearch's curriculum: the probability of noisy documents.
-
-    Args:
-        progress: Completed share of training, from 0 to 1.
-        start: The probability at the start of training, p0.
-        end: The probability at the end of training, p1.
-    """
+    """ZeroSearch's curriculum: the probability of noisy documents, from p0 to p1."""
     grown: float = 4.0**progress
     return start + (grown - 1) / 3 * (end - start)
 

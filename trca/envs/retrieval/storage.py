@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import tempfile
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, overload
+from tempfile import TemporaryDirectory
+from typing import Any, Final
 
 import numpy as np
 from numpy.lib.format import open_memmap
@@ -82,25 +81,14 @@ class ByteStrings(Sequence[bytes]):
     """Byte strings in two arrays, which may be memory-mapped: only accessed strings are read."""
 
     def __init__(self, data: NDArray[np.uint8], ends: NDArray[np.int64]) -> None:
-        """Combines the arrays.
-
-        Args:
-            data: The strings, concatenated.
-            ends: End of each string in ``data``, shape ``(strings,)``.
-        """
+        """Combines the concatenated strings and the end of each, shape ``(strings,)``."""
         self._data, self._ends = data.data, ends.data
 
     def __len__(self) -> int:
         return len(self._ends)
 
-    @overload
-    def __getitem__(self, number: int) -> bytes: ...
-    @overload
-    def __getitem__(self, number: slice) -> list[bytes]: ...
-    def __getitem__(self, number: int | slice) -> bytes | list[bytes]:
-        """A string by its number from 0, or several."""
-        if isinstance(number, slice):
-            return [self[each] for each in range(*number.indices(len(self)))]
+    def __getitem__(self, number: Any) -> Any:
+        """A string by its number from 0; no slices."""
         start = self._ends[number - 1] if number else 0
         return bytes(self._data[start : self._ends[number]])
 
@@ -137,24 +125,17 @@ def encoded(text: str) -> bytes:
 
 @contextmanager
 def writing(folder: Path, kind: str, version: int) -> Iterator[Writer]:
-    """Writes a new folder of arrays, which appears when complete.
+    """Yields the writer of a new folder of arrays, which appears when complete.
 
-    If another process has written the same folder meanwhile, that folder stays.
-
-    Args:
-        folder: Target folder. Missing parents are created.
-        kind: Kind of the arrays.
-        version: Version of their layout.
-
-    Yields:
-        The writer for arrays and facts.
+    ``kind`` and ``version`` name the kind of the arrays and their layout. If another process has
+    written the same folder meanwhile, that folder stays.
 
     Raises:
         FileExistsError: If the folder exists with other contents.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
-    work = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-    try:
+    with TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as name:
+        work = Path(name)
         writer = Writer(work)
         yield writer
         files = {
@@ -175,21 +156,15 @@ def writing(folder: Path, kind: str, version: int) -> Iterator[Writer]:
                 raise FileExistsError(
                     f"{folder} has other contents: delete it or choose another folder"
                 ) from None
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
 
 
 def read_arrays(
     folder: Path, kind: str, version: int, verify: bool = True
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """Opens a folder of `writing`.
+    """Opens a folder of `writing` with the required kind and version.
 
-    Args:
-        folder: The folder.
-        kind: Required kind of the arrays.
-        version: Required version of the layout.
-        verify: Whether to check the contents of files up to 256 MiB, which reads these files once.
-            Sizes are always checked.
+    Checks the sizes of files and, with ``verify``, the contents of files up to 256 MiB, which reads
+    these files once.
 
     Returns:
         The arrays, memory-mapped and read-only, and the facts. Further files are only checked.
@@ -197,21 +172,6 @@ def read_arrays(
     Raises:
         StoredDataError: If the folder is incomplete, changed, or of another kind or version.
     """
-    contents = _contents(folder, kind, version)
-    arrays = {}
-    for name, expected in contents["files"].items():
-        path = folder / name
-        if not path.is_file() or path.stat().st_size != expected["bytes"]:
-            raise StoredDataError(folder, f"{name} is missing or truncated: build it again")
-        small = expected["bytes"] <= _READ_AT_ONCE
-        if verify and small and sha256(path) != expected["sha256"]:
-            raise StoredDataError(folder, f"{name} was changed since it was built: build it again")
-        if path.suffix == ".npy":
-            arrays[path.stem] = np.asarray(np.load(path, mmap_mode="r"))
-    return arrays, contents["facts"]
-
-
-def _contents(folder: Path, kind: str, version: int) -> dict[str, Any]:
     try:
         contents: dict[str, Any] = json.loads((folder / _CONTENTS).read_text())
         stored = (contents["kind"], contents["version"])
@@ -225,4 +185,14 @@ def _contents(folder: Path, kind: str, version: int) -> dict[str, Any]:
             f"it holds a {stored[0]} of version {stored[1]}, not a {kind} of version {version}:"
             " build it again",
         )
-    return contents
+    arrays = {}
+    for name, expected in contents["files"].items():
+        path = folder / name
+        if not path.is_file() or path.stat().st_size != expected["bytes"]:
+            raise StoredDataError(folder, f"{name} is missing or truncated: build it again")
+        small = expected["bytes"] <= _READ_AT_ONCE
+        if verify and small and sha256(path) != expected["sha256"]:
+            raise StoredDataError(folder, f"{name} was changed since it was built: build it again")
+        if path.suffix == ".npy":
+            arrays[path.stem] = np.asarray(np.load(path, mmap_mode="r"))
+    return arrays, contents["facts"]

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, Literal, get_args
 
-from trca.common.short_line import short_line
+from trca.common.errors import short_line
 from trca.envs.retrieval.passages import Passage
 
 Shape = Literal["batch", "single"]
@@ -35,12 +35,7 @@ def request_body(queries: Sequence[str], limit: int, shape: Shape) -> dict[str, 
 
 
 def read_reply(reply: Any, count: int, shape: Shape) -> list[list[Passage]]:
-    """The passages of each query.
-
-    Args:
-        reply: The decoded JSON.
-        count: Number of queries.
-        shape: Format of the request.
+    """The passages of each of ``count`` queries, from the decoded JSON of a reply.
 
     Raises:
         ReplyError: If the reply has another format or another number of results.

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from trca.common.remembered import remembered
+from trca.common.cache import remembered
 from trca.common.strict_yaml import packaged
 from trca.envs.retrieval.porter import stem
 

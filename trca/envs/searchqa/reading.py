@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final, Literal, NamedTuple, cast
 
-from trca.common.remembered import remembered
+from trca.common.cache import remembered
 from trca.envs.searchqa.english import stems_of, words_of
 from trca.envs.searchqa.pages import CUT
 

@@ -21,8 +21,8 @@ from gymnasium.error import ResetNeeded
 
 from trca.envs.annotate import RubricAnnotation
 from trca.envs.panel import Panel
-from trca.envs.teams.judging import OpenTransition, RoleJudges, RoleTransition, role_operators
-from trca.envs.teams.messages import Message, ShownNames, clean
+from trca.envs.teams.judging import RoleJudges, RoleTransition, role_operators
+from trca.envs.teams.messages import Message, ShownNames, clean, names_in
 from trca.envs.teams.team import TELL, Team
 from trca.envs.text_env import TextEnv, as_action, filled
 from trca.rubric import Budgets
@@ -60,13 +60,9 @@ class TeamEnv(TextEnv):
         budgets: Budgets | Mapping[str, float] | None = None,
         lambda_: float = DEFAULT_LAMBDA,
     ) -> None:
-        """Wraps an environment.
+        """Wraps an environment of `trca.envs.make` for a team, or the team of a name or path.
 
-        Args:
-            team: The team, or its name or path.
-            env: An environment of `trca.envs.make`.
-            budgets: Category budgets of the rubric rewards in ``info``.
-            lambda_: Weight of the breakthrough reward in ``info``.
+        Category budgets and ``lambda_`` set the rubric rewards in ``info``.
 
         Raises:
             TeamError: If there is no such team.
@@ -84,8 +80,7 @@ class TeamEnv(TextEnv):
         self._judges = RoleJudges(self.team, library)
         self.operators = self._judges.operators
         self.reward_by(budgets, lambda_)
-        self._order = tuple(self.team.roles)
-        self._open: dict[str, OpenTransition] = {}
+        self._open: dict[str, RoleTransition] = {}
         self._view: tuple[str, dict[str, Any]] = ("", {})
 
     @classmethod
@@ -111,12 +106,12 @@ class TeamEnv(TextEnv):
     @property
     def agents(self) -> tuple[str, ...]:
         """The roles in the order of their turns."""
-        return self._order
+        return tuple(self.team.roles)
 
     @property
     def agent(self) -> str:
         """The role with the turn."""
-        return self._order[self._at]
+        return self.agents[self._at]
 
     @property
     def instruction(self) -> str:
@@ -190,10 +185,9 @@ class TeamEnv(TextEnv):
         action = as_action(action, self._admissible(agent))
         role = self.team.roles[agent]
         text = role.message(action)
-        transition = self._open[agent] = OpenTransition(self._context, bool(action.strip()))
-        won, reward, terminated, truncated = False, 0.0, False, False
-        score = float(self._view[1].get("score", 0.0))
-        measures: dict[str, Any] = {}
+        transition = RoleTransition(agent, self._context, parsed=bool(action.strip()))
+        self._open[agent] = transition
+        reward, terminated, truncated = 0.0, False, False
         if text is not None:
             transition.message = self._say(agent, text)
             transition.accepted = transition.message.text != ""
@@ -208,12 +202,10 @@ class TeamEnv(TextEnv):
             transition.facts, transition.rubric = info.get("facts"), info.get("rubric")
             self._view, self._context = (observation, info), str(info["next_context"])
             revealing = self._show_state()
-            won, score = bool(info["won"]), float(info["score"])
-            measures = {"measures": info["measures"]} if "measures" in info else {}
             for each in self._open.values():
                 each.reward += reward
             for message in self._heard_by(agent):
-                message.answered(action, transition.accepted, revealing)
+                message.acts.append((action, transition.accepted, revealing))
             self._taken += 1
             if self._taken >= role.turn:
                 self._pass_turn()
@@ -221,11 +213,10 @@ class TeamEnv(TextEnv):
         if self._rounds >= self.max_steps and not terminated:
             truncated = True
         self._over = bool(terminated or truncated)
-        if self._over and not measures and (metrics := self._text_env.episode_measures()):
-            measures = {"measures": metrics}
-        ending = list(self._order) if self._over else [self.agent]
+        measures = self._text_env.episode_measures() if self._over else {}
+        ending = self.agents if self._over else (self.agent,)
         for message in () if self._over else self._heard_by(self.agent):
-            message.was_read()
+            message.read = True
         agent_info = self.info_of(self.agent)
         closed = tuple(
             self._close(name, agent_info if name == self.agent else self.info_of(name))
@@ -238,9 +229,9 @@ class TeamEnv(TextEnv):
             "next_context": self._context,
             "parsed": transition.parsed,
             "accepted": transition.accepted,
-            "won": won,
-            "score": score,
-            **measures,
+            "won": text is None and bool(self._view[1]["won"]),
+            "score": float(self._view[1].get("score", 0.0)),
+            **({"measures": measures} if measures else {}),
         }
         return self.observe(self.agent), reward, bool(terminated), bool(truncated), info
 
@@ -290,7 +281,7 @@ class TeamEnv(TextEnv):
 
     def _pass_turn(self) -> None:
         self._taken = 0
-        self._at = (self._at + 1) % len(self._order)
+        self._at = (self._at + 1) % len(self.agents)
         self._rounds += self._at == 0
 
     def _say(self, agent: str, text: str) -> Message:
@@ -310,7 +301,7 @@ class TeamEnv(TextEnv):
             admissible=self._view[1]["admissible_actions"],
         )
         for name in readers:
-            self._names.show(name, message)
+            self._names.show(name, names_in(message, self.team.names))
         return sent
 
     def _heard_by(self, agent: str) -> list[Message]:
@@ -358,16 +349,7 @@ class TeamEnv(TextEnv):
 
     def _close(self, agent: str, info: dict[str, Any]) -> RoleTransition:
         transition = self._open.pop(agent)
-        facts = transition.message.facts() if transition.message is not None else transition.facts
-        return RoleTransition(
-            agent=agent,
-            reward=transition.reward,
-            parsed=transition.parsed,
-            accepted=transition.accepted,
-            observation=self.observe(agent),
-            info=info,
-            context=transition.context,
-            next_context=self._context,
-            facts=facts,
-            rubric=self._judges.judge(agent, transition, facts),
-        )
+        transition.observation, transition.info = self.observe(agent), info
+        transition.next_context = self._context
+        self._judges.judge(transition)
+        return transition

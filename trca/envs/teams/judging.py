@@ -6,8 +6,8 @@ A transition lasts until the next turn of its role.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -19,43 +19,26 @@ from trca.rubric import Budgets, EpisodeRewards, RubricLibrary
 from trca.rubric.rewards import DEFAULT_LAMBDA
 
 
-class RoleTransition(NamedTuple):
-    """An ended transition: one action of a role and everything until its next turn or the end.
+@dataclass
+class RoleTransition:
+    """One action of a role and everything until the role's next turn or the end of the episode.
 
     Attributes:
         agent: The role.
-        reward: Sum of the environment's rewards in this time, paid to the team.
+        context: Structural key of the state before the action.
         parsed: Whether the action is not empty.
         accepted: Whether the environment carried out the action. For a message: whether it has
             text.
-        observation: The role's observation after the transition.
-        info: The role's ``info`` after the transition.
-        context: Structural key of the state before the action.
-        next_context: Structural key of the state at the role's next turn.
+        reward: Sum of the environment's rewards in this time, paid to the team.
+        message: The message; None for an action of the environment.
         facts: Facts of the action, or of the message (`MessageFacts`).
         rubric: Judgments and rewards; None for a role without operators.
+        observation: The role's observation after the transition.
+        info: The role's ``info`` after the transition.
+        next_context: Structural key of the state at the role's next turn.
     """
 
     agent: str
-    reward: float
-    parsed: bool
-    accepted: bool
-    observation: str
-    info: dict[str, Any]
-    context: str
-    next_context: str
-    facts: Any
-    rubric: RubricInfo | None
-
-
-@dataclass
-class OpenTransition:
-    """A transition that has not ended; attributes as in `RoleTransition`.
-
-    Attributes:
-        message: The message; None for an action of the environment.
-    """
-
     context: str
     parsed: bool
     accepted: bool = False
@@ -63,18 +46,15 @@ class OpenTransition:
     message: Message | None = None
     facts: Any = None
     rubric: RubricInfo | None = None
+    observation: str = ""
+    info: dict[str, Any] = field(default_factory=dict)
+    next_context: str = ""
 
 
 def role_operators(role: Role, library: RubricLibrary | None) -> Operators:
-    """The operators that judge a role: the library of actions, then the library of messages.
-
-    Args:
-        role: The role.
-        library: The library of the environment; None for no rubric.
-    """
+    """The operators that judge a role: the environment's library, if any, then that of messages."""
     libraries = [library] if library is not None and role.acts else []
-    if role.speaks:
-        libraries.append(message_library())
+    libraries += [message_library()] if role.speaks else []
     ids = tuple(name for each in libraries for name in each.ids)
     categories = [each.categories for each in libraries]
     return Operators(ids, np.concatenate([np.empty(0, np.int8), *categories]))
@@ -88,12 +68,7 @@ class RoleJudges:
     """
 
     def __init__(self, team: Team, library: RubricLibrary | None) -> None:
-        """Collects the operators of each role.
-
-        Args:
-            team: The team.
-            library: The library that judges actions; None for no rubric.
-        """
+        """Collects the operators of each role; ``library`` judges actions, None for no rubric."""
         self.operators = {name: role_operators(role, library) for name, role in team.roles.items()}
         self._roles = team.roles
         self._library = library
@@ -118,27 +93,22 @@ class RoleJudges:
         for rewards in self._rewards.values():
             rewards.reset()
 
-    def judge(self, agent: str, transition: OpenTransition, facts: Any) -> RubricInfo | None:
-        """The judgments and rewards of a transition that ends.
+    def judge(self, transition: RoleTransition) -> None:
+        """Sets the judgments and rewards of a transition that ends; None without operators.
 
-        Args:
-            agent: The role of the transition.
-            transition: The transition, with the judgments of its action.
-            facts: Facts of the action or the message.
-
-        Returns:
-            Judgments of the library of actions, then of the library of messages; 0 for a library
-            that does not concern this transition. None for a role without operators.
+        The judgments are those of the library of actions, then those of the library of messages; 0
+        for a library that does not concern the transition.
         """
-        ids = self.operators[agent].ids
-        if not ids:
-            return None
-        role, message = self._roles[agent], self._message_judge
-        action_ids = self._library.ids if role.acts and self._library is not None else ()
+        role, message = self._roles[transition.agent], self._message_judge
+        ids = self.operators[transition.agent].ids
+        actions = len(self._library.ids) if role.acts and self._library is not None else 0
         judgments = np.zeros(len(ids), np.uint8)
-        if action_ids and transition.rubric is not None:
-            judgments[: len(action_ids)] = transition.rubric["judgments"]
-        if role.speaks and message is not None and transition.message is not None:
-            judgments[len(action_ids) :] = message.judge(None, facts)
+        if actions and transition.rubric is not None:
+            judgments[:actions] = transition.rubric["judgments"]
+        if transition.message is not None:
+            transition.facts = transition.message.facts()
+            if message is not None:
+                judgments[actions:] = message.judge(None, transition.facts)
         judgments.setflags(write=False)
-        return rubric_info(judgments, self._rewards[agent], ids)
+        rewards = self._rewards[transition.agent]
+        transition.rubric = rubric_info(judgments, rewards, ids) if ids else None

@@ -38,11 +38,7 @@ _WORD: Final = re.compile(r"\w+")
 
 
 def clean(text: str, limit: int) -> tuple[str, bool]:
-    """Cleans a message.
-
-    Args:
-        text: The text of an agent.
-        limit: Largest number of characters.
+    """Cleans a text of an agent for a message of at most ``limit`` characters.
 
     Returns:
         The message on one line, and whether it was malformed: it contained control characters or
@@ -56,12 +52,7 @@ def clean(text: str, limit: int) -> tuple[str, bool]:
 
 
 def names_in(text: str, kinds: Iterable[NameKind]) -> set[str]:
-    """The names in a text, in lower case.
-
-    Args:
-        text: The text.
-        kinds: The kinds of names to look for; see the module docstring.
-    """
+    """The names of some kinds in a text, in lower case; see the module docstring."""
     names = set[str]()
     for kind in kinds:
         for match in _NAMES[kind].finditer(text):
@@ -145,6 +136,9 @@ class Message:
         fresh: Names that are new to the sender since its last message.
         known: Names that each reader was shown, by role.
         admissible: The admissible actions.
+        acts: The actions of the readers. For each, whether the environment carried it out, and
+            whether it showed the reader a new name.
+        read: Whether a reader had a turn.
     """
 
     text: str
@@ -155,22 +149,8 @@ class Message:
     fresh: Collection[str]
     known: dict[str, Collection[str]]
     admissible: Sequence[str]
-    _acts: list[tuple[str, bool, bool]] = field(default_factory=list)
-    _read: bool = False
-
-    def was_read(self) -> None:
-        """Notes that a reader has the turn."""
-        self._read = True
-
-    def answered(self, action: str, accepted: bool, revealing: bool) -> None:
-        """Notes an action of a reader.
-
-        Args:
-            action: The action.
-            accepted: Whether the environment carried it out.
-            revealing: Whether it showed the reader a new name.
-        """
-        self._acts.append((action, accepted, revealing))
+    acts: list[tuple[str, bool, bool]] = field(default_factory=list)
+    read: bool = False
 
     def facts(self) -> MessageFacts:
         """The facts up to now."""
@@ -179,16 +159,16 @@ class Message:
         words = set(_WORD.findall(lowered))
         task_words = set(_WORD.findall(self.instruction.lower()))
         task_names = names_in(self.instruction, self.kinds)
-        followed = [_stands_in(action, lowered) for action, _, _ in self._acts]
+        followed = [_stands_in(action, lowered) for action, _, _ in self.acts]
         heeded = [
             verbatim or bool(names & names_in(action, self.kinds))
-            for (action, _, _), verbatim in zip(self._acts, followed, strict=True)
+            for (action, _, _), verbatim in zip(self.acts, followed, strict=True)
         ]
-        done = list(zip(self._acts, heeded, followed, strict=True))
+        done = list(zip(self.acts, heeded, followed, strict=True))
         return MessageFacts(
             empty=not self.text,
             malformed=self.malformed,
-            read=self._read and bool(self.text),
+            read=self.read and bool(self.text),
             repeats_task=bool(words) and words <= task_words and 2 * len(words) >= len(task_words),
             names=len(names),
             absent=len(names) - len(seen),
@@ -196,7 +176,7 @@ class Message:
             fresh=len(names & set(self.fresh)),
             task_names=len([n for n in names if n in task_names or set(n.split()) & task_words]),
             proposes=any(_stands_in(action, lowered) for action in self.admissible),
-            acts=len(self._acts),
+            acts=len(self.acts),
             heeded=sum(heeded),
             carried_out=sum(h and accepted for (_, accepted, _), h, _ in done),
             revealing=sum(h and accepted and new for (_, accepted, new), h, _ in done),
@@ -217,12 +197,7 @@ class ShownNames:
     """
 
     def __init__(self, kinds: Sequence[NameKind], sees: Mapping[str, Collection[str]]) -> None:
-        """Starts an episode in which no role has been shown a name.
-
-        Args:
-            kinds: The kinds of names to look for.
-            sees: The parts of the state that each role sees.
-        """
+        """Starts an episode for roles that see parts of the state. No role has seen a name."""
         self._kinds = kinds
         self._sees = sees
         self._shown = {role: set[str]() for role in sees}
@@ -238,18 +213,13 @@ class ShownNames:
         self._fresh[role].clear()
         return fresh
 
-    def show(self, role: str, text: str) -> None:
-        """Shows a text to a role."""
-        self._note(role, names_in(text, self._kinds))
+    def show(self, role: str, names: set[str]) -> None:
+        """Shows names to a role."""
+        self._fresh[role] |= names - self._shown[role]
+        self._shown[role] |= names
 
     def show_state(self, instruction: str, observation: str, info: Mapping[str, Any]) -> None:
-        """Shows each role the parts of the current state that it sees.
-
-        Args:
-            instruction: The task in words.
-            observation: The environment's observation.
-            info: The environment's ``info``, with ``memory`` and ``admissible_actions``.
-        """
+        """Shows each role the parts of the current state that the role sees."""
         texts_by_sight = {
             "task": [instruction],
             "observation": [observation],
@@ -262,8 +232,4 @@ class ShownNames:
         }
         for role, sights in self._sees.items():
             for sight in sights:
-                self._note(role, names.get(sight, set()))
-
-    def _note(self, role: str, names: set[str]) -> None:
-        self._fresh[role] |= names - self._shown[role]
-        self._shown[role] |= names
+                self.show(role, names.get(sight, set()))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import ClassVar, Final, Literal
 
-from trca.common.remembered import remembered
+from trca.common.cache import remembered
 from trca.envs.adapter import Adapter
 from trca.envs.memory import memory_line_of, quoted
 from trca.envs.webshop.beliefs import Beliefs

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from trca.common.remembered import remembered
+from trca.common.cache import remembered
 
 _WORD = re.compile(r"[^\W_]+(?:[.'][^\W_]+)*")
 _PRICE = re.compile(

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from trca.algorithms.credit.reads import Read, Sources
 from trca.algorithms.settings.prompting import engine_tokenizer, make_prompter
 from trca.records import Rollout, StepBatch
-from trca.records.tokens import action_mask_of
+from trca.records.step_batch import action_mask_of
 
 _LONGEST: Final = 300
 """Characters of the last observation in the prompt."""

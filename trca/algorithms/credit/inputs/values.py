@@ -22,7 +22,7 @@ from pydantic import BaseModel, Field
 from trca.algorithms.credit.arithmetic import rollout_spans
 from trca.algorithms.credit.reads import Read, Sources
 from trca.records import StepBatch
-from trca.records.tokens import action_mask_of
+from trca.records.step_batch import action_mask_of
 
 CriticKind = Literal["trunk", "own"]
 

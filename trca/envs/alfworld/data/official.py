@@ -21,9 +21,9 @@ from typing import IO, BinaryIO, Final
 import httpx
 
 from trca.common.cache import build_once, cache_folder
+from trca.common.errors import short_line
 from trca.common.files import sha256
 from trca.common.progress import progress_bar
-from trca.common.short_line import short_line
 from trca.envs.alfworld.game import GameFileError
 from trca.envs.alfworld.resources import GOALS, SPLITS
 

@@ -4,7 +4,7 @@ import signal
 import subprocess
 import sys
 
-from trca.common.process_log import last_errors
+from trca.common.process import last_errors
 
 CRASH = """
 import ctypes
@@ -20,14 +20,14 @@ with noise_to(Path("output.log")):
 SILENCE = """
 import ctypes, time
 from pathlib import Path
-from trca.common import process_log
+from trca.common import process
 
-process_log.SILENT_S, process_log._BEAT_S = 0.5, 0.05
+process.SILENT_S, process._BEAT_S = 0.5, 0.05
 
 def take_action():
     ctypes.PyDLL(None).usleep(1_500_000)  # holds the interpreter
 
-process_log.log_process(Path("logs/output.log"))
+process.log_process(Path("logs/output.log"))
 time.sleep(0.2)
 take_action()
 """
@@ -68,7 +68,7 @@ def test_the_last_words_of_a_lost_process_are_found_by_its_link(tmp_path):
     code = """
 import os, sys
 from pathlib import Path
-from trca.common.process_log import link_errors
+from trca.common.process import link_errors
 
 link_errors(Path("logs/worker.err"))
 for number in range(50):

@@ -1,4 +1,4 @@
-"""Crashes and hangs of native code, written to the log of a run.
+"""The memory of this process, and crashes and hangs of native code in the log of a run.
 
 A crash of a native library, such as a segmentation fault, ends a process without an exception. A
 native library that holds the interpreter stops all Python threads, time limits included. In both
@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import faulthandler
 import logging
+import os
+import resource
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 SILENT_S: Final = 30.0
 """Seconds without any Python code after which the tracebacks are written."""
@@ -24,11 +27,7 @@ _BEAT_S: Final = 1.0
 def log_crashes(file: int) -> Callable[[], None]:
     """Writes tracebacks of this process to a file after a crash, and after `SILENT_S` of silence.
 
-    Args:
-        file: An open file descriptor.
-
-    Returns:
-        A function that ends the watch for silence.
+    Returns a function that ends the watch for silence.
     """
     faulthandler.enable(file=file)
     ended = threading.Event()
@@ -52,10 +51,7 @@ def log_crashes(file: int) -> Callable[[], None]:
 def log_process(path: Path) -> None:
     """Appends warnings of this process with their tracebacks, crashes and hangs to a log.
 
-    A process on a machine without the run folder writes nothing.
-
-    Args:
-        path: The log, ``logs/output.log`` in a run folder.
+    The log is ``logs/output.log`` of a run folder; a machine without the folder writes nothing.
     """
     if not path.parent.parent.is_dir():
         return
@@ -72,9 +68,6 @@ def link_errors(link: Path) -> None:
     """Links to the file with the standard error of this process, if it is a file.
 
     Ray writes the standard error of an actor to a file that is named by the actor's process.
-
-    Args:
-        link: The new link, in the ``logs`` of a run folder.
     """
     with suppress(OSError):
         target = Path("/proc/self/fd/2").readlink()
@@ -90,3 +83,20 @@ def last_errors(link: Path, lines: int = 30) -> str:
             return "".join(deque(file, maxlen=lines))
     except OSError:
         return ""
+
+
+def own_memory_mb(process: Any = None) -> float:
+    """Returns the unshared memory of this process in megabytes; off Linux, the peak memory.
+
+    Shared memory does not count: mapped files and Ray's object store. A process gathers the pages
+    of the object store as it reads objects, which would look like growing memory.
+
+    Args:
+        process: Ignored; an argument of RLlib's ``foreach_learner`` and similar methods.
+    """
+    try:
+        resident, shared = map(int, Path("/proc/self/statm").read_text("ascii").split()[1:3])
+    except OSError:
+        unit = 1 if sys.platform == "darwin" else 1024
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20
+    return (resident - shared) * os.sysconf("SC_PAGE_SIZE") / 2**20

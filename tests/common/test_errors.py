@@ -2,7 +2,7 @@
 
 import pytest
 
-from trca.common.short_line import short_line
+from trca.common.errors import short_line
 
 
 @pytest.mark.parametrize(
