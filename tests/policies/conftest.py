@@ -17,7 +17,8 @@ from trca.envs.responses import write_action
 from trca.policies.bpe import train_tokenizer
 from trca.policies.model_names import resolve_model
 from trca.policies.models import load_tokenizer
-from trca.policies.tiny import TinySpec, new_model
+from trca.policies.tiny import new_model
+from trca.policies.warmstart import TinySpec
 
 NOUNS = ("bed", "desk", "shelf", "drawer")
 

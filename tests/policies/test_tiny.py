@@ -24,8 +24,8 @@ from trca.policies.engines.engine import Request, SamplingParams
 from trca.policies.engines.transformers import TransformersEngine
 from trca.policies.model_names import resolve_model
 from trca.policies.prompts import Prompter
-from trca.policies.tiny import TinySpec, new_model, tiny_folder, tiny_policy
-from trca.policies.warmstart import Stage, demonstrate
+from trca.policies.tiny import new_model, tiny_folder, tiny_policy
+from trca.policies.warmstart import Stage, TinySpec, demonstrate
 
 SPEC = TinySpec(
     hidden_size=32,
