@@ -8,8 +8,7 @@ import pytest
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from trca.policies.engines.engine import Completion, Request, SamplingParams
-from trca.policies.engines.memory import EngineLoad
+from trca.policies.engines.engine import Completion, EngineLoad, Request, SamplingParams
 from trca.policies.engines.transformers import TransformersEngine
 from trca.policies.weights import export_weights
 

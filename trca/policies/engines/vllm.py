@@ -13,8 +13,8 @@ Stop strings        vLLM detects some of them a token late; the surplus is cut o
                     continues the completion.
 Prefix cache        On. A push empties it, and prompts of two versions never share an entry.
 Weights             Pushed through a file in shared memory, in the engine's precision. Names and
-                    shapes are checked before: vLLM ignores missing tensors and crashes on
-                    wrong shapes. An adapter is pushed as a folder in peft's format. vLLM reads an evicted
+                    shapes are checked before: vLLM ignores missing tensors and crashes on wrong
+                    shapes. An adapter is pushed as a folder in peft's format. vLLM reads an evicted
                     adapter again, so the folder exists until its last request has ended.
 Push under way      Running requests are computed again under the new weights and keep their tokens.
                     Requests with an adapter keep their adapter. A completion carries the version at
@@ -43,8 +43,15 @@ from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
 
 from trca.common.extras import missing_extra
 from trca.policies.architectures import RECURRENT
-from trca.policies.engines.engine import Completion, Engine, EngineSpec, Request, SamplingParams
-from trca.policies.engines.memory import EngineLoad, EngineMemory
+from trca.policies.engines.engine import (
+    Completion,
+    Engine,
+    EngineLoad,
+    EngineMemory,
+    EngineSpec,
+    Request,
+    SamplingParams,
+)
 from trca.policies.engines.stops import StopStrings, end_ids
 from trca.policies.models import load_tokenizer, resolve_dtype
 from trca.policies.spans import token_bytes
