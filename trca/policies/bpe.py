@@ -62,10 +62,7 @@ def train_tokenizer(
     backend.pre_tokenizer = words_then_bytes(split)
     backend.decoder = decoders.ByteLevel()
     tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=backend,
-        eos_token=END,
-        pad_token=END,
-        clean_up_tokenization_spaces=False,
+        tokenizer_object=backend, eos_token=END, pad_token=END, clean_up_tokenization_spaces=False
     )
     tokenizer.add_tokens(list(tags))
     return tokenizer

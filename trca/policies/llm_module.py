@@ -47,7 +47,7 @@ class LLMModule(TorchRLModule, InferenceOnlyAPI):
             the reference is the model without the adapter.
         lora_alpha: The adapter's product is multiplied by ``lora_alpha / lora_rank``; 32 by
             default.
-        critic: Network of the critic; blank (the default) for no critic. ``trunk`` puts a linear
+        critic: Network of the critic; empty (the default) for no critic. ``trunk`` puts a linear
             head on the hidden states of the policy. ``own`` puts the head on a separate network,
             which starts from the policy's weights; with LoRA the separate network is a second
             adapter. Env runners never have a critic.
@@ -61,7 +61,7 @@ class LLMModule(TorchRLModule, InferenceOnlyAPI):
         value_head: The critic's linear head in float32, zero at first; absent without a critic.
         critic: The critic's separate network; absent with ``trunk``, with LoRA, and on env runners.
         dtype: The resolved dtype, ``float32`` or ``bfloat16``.
-        sent: Digest of the last weights for engines; blank before the first push.
+        sent: Digest of the last weights for engines; empty before the first push.
         vocabulary: Number of ids that can be sampled.
     """
 
@@ -162,7 +162,7 @@ class LLMModule(TorchRLModule, InferenceOnlyAPI):
 
     @property
     def frozen(self) -> Literal["", "reference", "base"]:
-        """The frozen use of the start weights; blank without a frozen use. See `StartWeights`."""
+        """The frozen use of the start weights; empty without a frozen use. See `StartWeights`."""
         if has_lora(self.model):
             return "base"
         return "reference" if hasattr(self, "reference") else ""

@@ -26,7 +26,7 @@ class ShippedPolicy:
         env: Name of the environment.
         env_config: Keyword arguments of the environment.
         response_format: Name of the response format.
-        recipe: Digest of the recipe (see `trca.policies.tiny.recipe_of`); blank before a build.
+        recipe: Digest of the recipe (see `trca.policies.tiny.recipe_of`); empty before a build.
         sha256: SHA-256 of each file, by file name.
     """
 
@@ -50,7 +50,7 @@ def shipped_folder(recipe: str) -> Path | None:
 
 
 def damage(folder: str | Path) -> str:
-    """Describes a missing or changed file of a shipped policy; blank if every hash matches.
+    """Describes a missing or changed file of a shipped policy; empty if every hash matches.
 
     Args:
         folder: Folder of a model. Only the files of shipped policies are checked.

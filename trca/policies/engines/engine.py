@@ -151,13 +151,13 @@ class Engine(ABC):
     Attributes:
         version: Version of the weights.
         closed: Whether `close` was called. `submit` and `load_weights` call `refuse_if_closed`.
-        extra: Extra of this package that installs the engine; blank without an extra.
+        extra: Extra of this package that installs the engine; empty without an extra.
         remote: Whether the model is at an endpoint: ``EngineSpec.model`` is its name there.
         takes_weights: Whether `load_weights` takes the policy's weights; training needs it.
         gives_logprobs: Whether completions have log-probabilities.
         takes_adapters: Whether `load_weights` takes a LoRA adapter without its base.
         frees_memory: Whether `sleep` can free memory for a learner on the same GPU.
-        split_option: Key of ``engine_config`` with the number of GPUs that share one model; blank
+        split_option: Key of ``engine_config`` with the number of GPUs that share one model; empty
             if an engine has one GPU.
         ids_per_token: Prompt ids per token, for limits on prompts.
     """
@@ -228,12 +228,12 @@ class Engine(ABC):
 
     @classmethod
     def missing(cls) -> str:
-        """How to install the engine on this machine; blank if it is installed."""
+        """How to install the engine on this machine; empty if it is installed."""
         return ""
 
     @classmethod
     def untrainable(cls) -> str:
-        """Why no policy can be trained with this engine; blank if training works."""
+        """Why no policy can be trained with this engine; empty if training works."""
         if cls.remote:
             return (
                 "asks a model elsewhere, whose weights cannot be trained: evaluate it with"

@@ -118,7 +118,7 @@ class VLLMEngine(Engine):
 
     @classmethod
     def missing(cls) -> str:
-        """How to install vLLM; blank if vLLM is installed."""
+        """How to install vLLM; empty if vLLM is installed."""
         return missing_extra("vllm", "engine 'vllm'", "vllm")
 
     @classmethod

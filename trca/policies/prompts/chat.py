@@ -68,7 +68,7 @@ class ChatTemplate:
         """Returns the ids of the first turn, up to the start of the response.
 
         Args:
-            system: The system prompt; blank for the template's default. A template without system
+            system: The system prompt; empty for the template's default. A template without system
                 prompts gets the text as the beginning of the user's message.
             text: The user's message.
         """

@@ -39,7 +39,7 @@ class Prompter:
     instruction, step count, the last observations and actions, the current observation, the
     admissible actions and the response format. ``compact`` is a short text for a small policy:
     instruction, last actions, memory (or the observation without memory), admissible actions. It
-    omits idle actions, and actions such as ``click[red]`` whose argument in brackets stands on the
+    omits idle actions, and actions such as ``click[red]`` whose argument in brackets is on the
     page. Neighbouring actions share their first words: ``go to bed 1 desk 1``,
     ``click [back] [buy now]``. Both are one message in the tokenizer's chat template, if there is
     one; with ``compact`` a system prompt names the tags of a response.
@@ -139,7 +139,7 @@ class Prompter:
             admissible: The admissible actions; empty if the environment does not list them.
             idle: Admissible actions that are always present and change nothing.
             memory: The memory line; shown only by a prompter with ``memory``.
-            subgoal: The agent's subgoal; blank for an agent without a plan.
+            subgoal: The agent's subgoal; empty for an agent without a plan.
             conversation: The earlier turns for template ``chat``, in place of ``history``; the
                 prompt becomes its last prompt. None for a first turn.
 
