@@ -1,8 +1,6 @@
 import json
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from pathlib import Path
 from typing import ClassVar
 
 import gymnasium
@@ -37,52 +35,41 @@ SPEC = TinySpec(
     lr=1e-2,
     threads=1,
 )
-Folders = Callable[[], list[Path]]
+QUICK = replace(SPEC, stages=(Stage(0.5, 2),))
 
 
-def test_the_policy_learns_the_response_format_and_admissible_actions(room, cache):
-    folder = tiny_policy(room, {}, SPEC)
+def responses(room, folder, response_format, observation="You are in a room.", subgoal=""):
+    """Texts of 64 responses to a prompt of the environment, and its admissible actions."""
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model = AutoModelForCausalLM.from_pretrained(folder)
-    env = make(room)
-    _, info = env.reset()
+    _, info = make(room).reset()
     prompt = Prompter(tokenizer, "compact", history_length=0).encode(
         instruction=info["task"],
         step=0,
         max_steps=4,
         history=[],
-        observation="You are in a room.",
+        observation=observation,
         admissible=info["admissible_actions"],
+        subgoal=subgoal,
     )
-    completions = TransformersEngine(model, tokenizer).generate(
-        [Request(prompt, seed) for seed in range(64)], SamplingParams(1.0, 20, ACTION_FORMAT.stop)
-    )
-    commands = [read_action(tokenizer.decode(c.ids)).action for c in completions]
-    assert np.mean([c in info["admissible_actions"] for c in commands]) > 0.6
+    sampling = SamplingParams(1.0, 20, response_format.stop)
+    requests = [Request(prompt, seed) for seed in range(64)]
+    completions = TransformersEngine(model, tokenizer).generate(requests, sampling)
+    return [tokenizer.decode(c.ids) for c in completions], info["admissible_actions"]
+
+
+def test_the_policy_learns_the_response_format_and_admissible_actions(room, cache):
+    texts, admissible = responses(room, tiny_policy(room, {}, SPEC), ACTION_FORMAT)
+    assert np.mean([read_action(text).action in admissible for text in texts]) > 0.6
 
 
 def test_the_policy_learns_the_format_of_plans(room, cache):
     folder = tiny_policy(room, {}, SPEC, "plan")
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    model = AutoModelForCausalLM.from_pretrained(folder)
-    env = make(room)
-    _, info = env.reset()
     plans = []
-    for subgoal in ("", "go"):
-        prompt = Prompter(tokenizer, "compact", history_length=0).encode(
-            instruction=info["task"],
-            step=0,
-            max_steps=4,
-            history=[],
-            observation="You are in a room." if not subgoal else "You look around.",
-            admissible=info["admissible_actions"],
-            subgoal=subgoal,
-        )
-        completions = TransformersEngine(model, tokenizer).generate(
-            [Request(prompt, seed) for seed in range(64)], SamplingParams(1.0, 20, PLAN_FORMAT.stop)
-        )
-        readings = [read_plan(tokenizer.decode(c.ids)) for c in completions]
-        assert np.mean([r.action in info["admissible_actions"] for r in readings]) > 0.6
+    for observation, subgoal in (("You are in a room.", ""), ("You look around.", "go")):
+        texts, admissible = responses(room, folder, PLAN_FORMAT, observation, subgoal)
+        readings = [read_plan(text) for text in texts]
+        assert np.mean([reading.action in admissible for reading in readings]) > 0.6
         plans += [reading.plan for reading in readings if reading.plan is not None]
     assert {plan.switch for plan in plans} == {True, False}
     assert np.mean([plan.subgoal == "go" for plan in plans]) > 0.8
@@ -104,10 +91,9 @@ def test_arguments_that_keep_the_texts_share_a_policy(room, cache):
 
 
 def test_another_environment_or_recipe_has_another_policy(room, cache):
-    quick = TinySpec(**{**vars(SPEC), "stages": (Stage(0.5, 2),)})
-    tiny_policy(room, {}, quick)
-    tiny_policy(room, {"places": 4}, quick)
-    tiny_policy(room, {}, TinySpec(**{**vars(quick), "seed": 1}))
+    tiny_policy(room, {}, QUICK)
+    tiny_policy(room, {"places": 4}, QUICK)
+    tiny_policy(room, {}, replace(QUICK, seed=1))
     assert len(cache()) == 3
 
 
@@ -132,18 +118,16 @@ def test_the_same_recipe_gives_the_same_bytes(room, cache, monkeypatch, tmp_path
 
 
 def test_a_policy_of_generated_environments_never_plays_the_seed_of_the_run(cache):
-    quick = replace(SPEC, stages=(Stage(0.5, 2),))
-    of_others = tiny_policy("trca/SearchQA-v0", {"seed": 0}, replace(quick, worlds=1))
-    of_that_world = tiny_policy("trca/SearchQA-v0", {"seed": 1}, quick)
+    of_others = tiny_policy("trca/SearchQA-v0", {"seed": 0}, replace(QUICK, worlds=1))
+    of_that_world = tiny_policy("trca/SearchQA-v0", {"seed": 1}, QUICK)
     assert_same_policy(of_others, of_that_world)
 
 
 def test_an_environment_that_is_not_generated_is_played_itself(cache, tmp_path):
-    quick = replace(SPEC, stages=(Stage(0.5, 2),))
     index_corpus(tmp_path / "index", generated(200).passages)
     searched = {"corpus": str(tmp_path / "index")}
-    with_others = tiny_policy("trca/SearchQA-v0", searched, replace(quick, worlds=1))
-    assert_same_policy(with_others, tiny_policy("trca/SearchQA-v0", searched, quick))
+    with_others = tiny_policy("trca/SearchQA-v0", searched, replace(QUICK, worlds=1))
+    assert_same_policy(with_others, tiny_policy("trca/SearchQA-v0", searched, QUICK))
 
 
 class HeldOut(RoomEnv):
@@ -185,15 +169,13 @@ def assert_same_policy(one, other):
 
 
 def test_builders_at_once_build_once(room, cache, capsys):
-    quick = TinySpec(**{**vars(SPEC), "stages": (Stage(0.5, 2),)})
     with ThreadPoolExecutor(3) as pool:
-        folders = set(pool.map(lambda _: tiny_policy(room, {}, quick), range(3)))
+        folders = set(pool.map(lambda _: tiny_policy(room, {}, QUICK), range(3)))
     assert len(folders) == 1
     assert capsys.readouterr().err.count("Built") == 1
 
 
 def test_a_build_that_dies_leaves_nothing_to_be_found(room, cache, monkeypatch):
-    quick = TinySpec(**{**vars(SPEC), "stages": (Stage(0.5, 2),)})
 
     def die(*args, **kwargs):
         raise KeyboardInterrupt
@@ -201,8 +183,8 @@ def test_a_build_that_dies_leaves_nothing_to_be_found(room, cache, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr("trca.policies.tiny.imitate", die)
         with pytest.raises(KeyboardInterrupt):
-            tiny_policy(room, {}, quick)
-    assert (tiny_policy(room, {}, quick) / "config.json").is_file()
+            tiny_policy(room, {}, QUICK)
+    assert (tiny_policy(room, {}, QUICK) / "config.json").is_file()
 
 
 def test_a_stopped_build_prints_a_message_and_resumes_to_the_same_bytes(

@@ -238,15 +238,15 @@ def agreement(operators: NDArray[np.int64], model: NDArray[np.int64]) -> Agreeme
     np.add.at(table, (operators[read], model[read]), 1)
     total = int(table.sum())
     both, first, second = table.diagonal(), table.sum(1), table.sum(0)
-    # One table of each class against all remaining classes, (class, 2, 2).
-    one = np.stack([both, first - both, second - both, total - first - second + both], axis=-1)
+    # Each class against all remaining classes, (class, 2, 2).
+    pairs = np.stack([both, first - both, second - both, total - first - second + both], axis=-1)
     others = {"operators": first[-1], "model": second[-1]}
     return Agreement(
         labelled=total,
         unlabelled=int((~read).sum()),
         agreement=int(table.trace()) / total if total else float("nan"),
         kappa=cohens_kappa(table),
-        kappas={c: cohens_kappa(t) for c, t in zip(CLASSES, one.reshape(-1, 2, 2), strict=True)},
+        kappas=dict(zip(CLASSES, map(cohens_kappa, pairs.reshape(-1, 2, 2)), strict=True)),
         useful={by: float(1 - n / total) if total else float("nan") for by, n in others.items()},
         confusion={
             name: dict(zip(CLASSES, row.tolist(), strict=True))
