@@ -19,7 +19,8 @@ from trca.policies.engines.engine import Completion, Request, SamplingParams
 from trca.policies.engines.transformers import TransformersEngine
 from trca.policies.lora import add_lora
 from trca.policies.models import load_model, load_tokenizer
-from trca.policies.tiny import TinySpec, new_model
+from trca.policies.tiny import new_model
+from trca.policies.warmstart import TinySpec
 
 
 def main() -> None:

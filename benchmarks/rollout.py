@@ -51,7 +51,8 @@ from trca.policies.engines.engine import (
 )
 from trca.policies.models import load_model, load_tokenizer
 from trca.policies.prompts import Prompter
-from trca.policies.tiny import TinySpec, new_model
+from trca.policies.tiny import new_model
+from trca.policies.warmstart import TinySpec
 from trca.policies.weights import export_weights
 from trca.records import Rollout
 

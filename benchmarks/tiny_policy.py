@@ -14,8 +14,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import time
 from collections import Counter
+from dataclasses import asdict, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -24,15 +26,18 @@ import gymnasium
 import torch
 
 from trca.common.cache import digest
+from trca.common.files import sha256, write_json
 from trca.envs.responses import RESPONSE_FORMATS
+from trca.policies import shipped
 from trca.policies.engines.engine import Request, SamplingParams
 from trca.policies.engines.transformers import TransformersEngine
 from trca.policies.model_names import resolve_model
-from trca.policies.models import load_model, load_tokenizer
+from trca.policies.models import load_model, load_tokenizer, quiet
 from trca.policies.prompts import Prompter
-from trca.policies.shipped import manifest, write_shipped
+from trca.policies.shipped import manifest
 from trca.policies.spans import read_response
-from trca.policies.tiny import TinySpec, build_policy, recipe_of
+from trca.policies.tiny import build_policy, recipe_of
+from trca.policies.warmstart import TinySpec
 
 
 def main() -> None:
@@ -66,19 +71,30 @@ def main() -> None:
 
 
 def ship(name: str, spec: TinySpec | None = None) -> None:
-    """Builds a policy of the manifest and stores it in the package.
+    """Builds a policy of the manifest and stores it in the package, in float16.
 
     Args:
         name: Name of the policy in the manifest.
         spec: Sizes and stages; `None` for the environment's declaration.
     """
-    policy = manifest()[name]
+    policies, target = manifest(), shipped.FOLDER / name
+    policy = policies[name]
     env = (policy.env, policy.env_config)
+    shutil.rmtree(target, ignore_errors=True)
     with TemporaryDirectory() as folder:
         build_policy(*env, Path(folder), spec, policy.response_format)
-        recipe = digest(recipe_of(*env, spec, policy.response_format))
-        for file, value in write_shipped(name, Path(folder), recipe).sha256.items():
-            print(f"{value}  {name}/{file}")
+        with quiet():
+            load_model(folder).half().save_pretrained(target)
+        for path in Path(folder).glob("tokenizer*.json"):
+            shutil.copy(path, target)
+    recipe = digest(recipe_of(*env, spec, policy.response_format))
+    hashes = {path.name: sha256(path) for path in sorted(target.iterdir())}
+    policies[name] = replace(policy, recipe=recipe, sha256=hashes)
+    write_json(
+        shipped.FOLDER / shipped.MANIFEST, {key: asdict(each) for key, each in policies.items()}
+    )
+    for file, value in hashes.items():
+        print(f"{value}  {name}/{file}")
 
 
 def play(engine: TransformersEngine, tokenizer: Any, asked: argparse.Namespace) -> str:

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 import httpx
 import torch
 
-from trca.policies.tiny import TinySpec, new_model
-from trca.policies.warmstart import imitate
+from trca.policies.tiny import new_model
+from trca.policies.warmstart import TinySpec, imitate
 
 TEMPLATE = """\
 {% for message in messages %}<|im_start|>{{ message['role'] }}
@@ -22,21 +22,13 @@ def taught(folder, tokenizer, rows):
     """Writes a small model, trained on prompts and responses, with one user message per prompt."""
     tokenizer.chat_template = TEMPLATE
     ids = [(chat_ids(tokenizer, a), tokenizer(b)["input_ids"]) for a, b in rows]
-    sizes = TinySpec(hidden_size=48, layers=1, heads=2, kv_heads=1, feed_forward=96)
+    sizes = {"hidden_size": 48, "layers": 1, "heads": 2, "kv_heads": 1, "feed_forward": 96}
+    recipe = {"batch_size": 8, "lr": 5e-3, "warmup": 10, "prompt_weight": 0.0, "threads": 1}
+    spec = TinySpec(**sizes, **recipe)
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        network = new_model(tokenizer, sizes)
-    imitate(
-        network,
-        [ids] * 2,
-        batch_size=8,
-        lr=5e-3,
-        warmup=10,
-        prompt_weight=0.0,
-        seed=0,
-        threads=1,
-        tick=lambda *_: None,
-    )
+        network = new_model(tokenizer, spec)
+    imitate(network, [ids] * 2, spec, lambda *_: None)
     network.generation_config.update(eos_token_id=tokenizer.eos_token_id, do_sample=True)
     network.save_pretrained(folder)
     tokenizer.save_pretrained(folder)

@@ -1,9 +1,6 @@
 """A model's labels: prompts, labels in replies, and Cohen's kappa of hand-computed cases."""
 
-from __future__ import annotations
-
 from math import isnan
-from pathlib import Path
 from threading import Barrier
 
 import numpy as np
@@ -25,7 +22,7 @@ from trca.analysis.llm_labels import (
 EXECUTION, EVIDENCE, VALIDITY, OTHER = range(4)
 
 
-def test_kappa_is_that_of_cohens_formula() -> None:
+def test_kappa_is_that_of_cohens_formula():
     # 50 items, 35 alike: p_o = .7, p_e = .5 * .6 + .5 * .4 = .5
     assert cohens_kappa(np.array([[20, 5], [10, 15]])) == pytest.approx(0.4)
     assert cohens_kappa(np.array([[3, 0], [0, 4]])) == 1.0
@@ -35,7 +32,7 @@ def test_kappa_is_that_of_cohens_formula() -> None:
     assert isnan(cohens_kappa(np.zeros((2, 2), np.int64)))
 
 
-def test_agreement_counts_transitions_with_both_labels() -> None:
+def test_agreement_counts_transitions_with_both_labels():
     operators = np.array([EXECUTION, EVIDENCE, VALIDITY, OTHER, OTHER, EVIDENCE])
     model = np.array([EXECUTION, EVIDENCE, OTHER, OTHER, UNLABELLED, VALIDITY])
     result = agreement(operators, model)
@@ -57,7 +54,7 @@ def test_agreement_counts_transitions_with_both_labels() -> None:
     assert isnan(nothing.agreement)
 
 
-def test_transitions_are_of_failed_rollouts_and_drawn_once() -> None:
+def test_transitions_are_of_failed_rollouts_and_drawn_once():
     drawn = draw_transitions([WON, LOST, WON], 100)
     assert drawn == [(LOST, number) for number in range(8)]
     few = draw_transitions([WON, LOST], 3, seed=4)
@@ -65,7 +62,7 @@ def test_transitions_are_of_failed_rollouts_and_drawn_once() -> None:
     assert len({number for _, number in few}) == 3
 
 
-def test_operators_label_each_drawn_transition() -> None:
+def test_operators_label_each_drawn_transition():
     other = rollout(step("100"), step())
     drawn = [(other, 1), (LOST, 5), (LOST, 0), (other, 0), (LOST, 2)]
     assert operator_labels(drawn, CATEGORIES).tolist() == [
@@ -73,7 +70,7 @@ def test_operators_label_each_drawn_transition() -> None:
     ]  # fmt: skip
 
 
-def test_the_prompt_shows_only_observations_of_the_agent() -> None:
+def test_the_prompt_shows_only_observations_of_the_agent():
     steps = [make_step(action=f"go to {n}", observation=f"place {n}") for n in range(15)]
     steps.append(make_step(observation="the end", parsed=False, action="", response="<think>hm"))
     result = make_rollout(steps, instruction="heat some egg.", last_observation="nothing happens")
@@ -116,14 +113,14 @@ def test_the_prompt_shows_only_observations_of_the_agent() -> None:
         ("", UNLABELLED),
     ],
 )
-def test_a_reply_is_a_label_or_nothing(reply: str, label: int) -> None:
+def test_a_reply_is_a_label_or_nothing(reply, label):
     assert read_label(reply) == label
 
 
-def test_labelled_prompts_are_not_sent_again(tmp_path: Path) -> None:
+def test_labelled_prompts_are_not_sent_again(tmp_path):
     kept, asked = tmp_path / "judge.jsonl", list[str]()
 
-    def ask(prompt: str) -> str:
+    def ask(prompt):
         asked.append(prompt)
         if prompt == "c":
             raise ConnectionError("gone")
@@ -136,7 +133,7 @@ def test_labelled_prompts_are_not_sent_again(tmp_path: Path) -> None:
     with kept.open("a") as file:
         file.write('{"key": "cut o')
     asked.clear()
-    done: list[int] = []
+    done = []
     labels = label_transitions(["a", "b", "d", "a"], ask, kept, "m", done.append)
     assert labels.tolist() == [EVIDENCE, UNLABELLED, EVIDENCE, EVIDENCE]
     assert sorted(asked) == ["b", "d"]  # the prompt with an unreadable reply is sent again
@@ -148,10 +145,10 @@ def test_labelled_prompts_are_not_sent_again(tmp_path: Path) -> None:
     assert asked == ["a"]
 
 
-def test_labels_are_kept_though_an_earlier_prompt_fails(tmp_path: Path) -> None:
+def test_labels_are_kept_though_an_earlier_prompt_fails(tmp_path):
     kept, answered = tmp_path / "judge.jsonl", Barrier(3, timeout=60)
 
-    def ask(prompt: str) -> str:
+    def ask(prompt):
         answered.wait()  # all three are asked at the same time
         if prompt == "a":
             raise ConnectionError("gone")

@@ -1,11 +1,5 @@
 """Small real parts: a tokenizer, random models, and an environment for imitation."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
-
 import pytest
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, Qwen2Config, Qwen2ForCausalLM
@@ -17,13 +11,14 @@ from trca.envs.responses import write_action
 from trca.policies.bpe import train_tokenizer
 from trca.policies.model_names import resolve_model
 from trca.policies.models import load_tokenizer
-from trca.policies.tiny import TinySpec, new_model
+from trca.policies.tiny import new_model
+from trca.policies.warmstart import TinySpec
 
 NOUNS = ("bed", "desk", "shelf", "drawer")
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _one_thread(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def _one_thread(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TRCA_CACHE", str(tmp_path_factory.mktemp("cache")))
         torch.set_num_threads(1)
@@ -31,7 +26,7 @@ def _one_thread(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def tokenizer() -> Any:
+def tokenizer():
     commands = [f"go to {noun} {n}" for noun in NOUNS for n in range(3)]
     commands += [f"take mug {n} from desk 1" for n in range(3)]
     texts = [
@@ -41,19 +36,19 @@ def tokenizer() -> Any:
 
 
 @pytest.fixture(scope="session")
-def qwen_tokenizer() -> Any:
+def qwen_tokenizer():
     return load_tokenizer(resolve_model("shrunk:Qwen/Qwen2.5-1.5B-Instruct", env_id=""))
 
 
 @pytest.fixture(scope="session")
-def tiny(tokenizer: Any) -> Any:
+def tiny(tokenizer):
     torch.manual_seed(0)
     spec = TinySpec(hidden_size=64, layers=2, heads=4, kv_heads=2, feed_forward=96)
     return sharpened(new_model(tokenizer, spec))
 
 
 @pytest.fixture(scope="session")
-def qwen(tokenizer: Any) -> Any:
+def qwen(tokenizer):
     """A Qwen2 with untied weights and a vocabulary larger than the tokenizer's."""
     torch.manual_seed(1)
     config = Qwen2Config(
@@ -68,19 +63,19 @@ def qwen(tokenizer: Any) -> Any:
 
 
 @pytest.fixture(scope="session")
-def hybrid(tokenizer: Any) -> Any:
+def hybrid(tokenizer):
     """A Qwen3.5 with a recurrent state in two of three layers."""
     torch.manual_seed(2)
     return sharpened(small("qwen3_5_text", len(tokenizer)))
 
 
-def small(kind: str, vocabulary: int) -> Any:
+def small(kind, vocabulary):
     """A small random model of an architecture."""
     config = AutoConfig.for_model(kind, vocab_size=vocabulary, pad_token_id=0, **SIZES[kind])
     return AutoModelForCausalLM.from_config(config)
 
 
-def sharpened(model: Any) -> Any:
+def sharpened(model):
     """Random weights large enough that the next token depends on the prompt."""
     with torch.no_grad():
         for parameter in model.parameters():
@@ -92,43 +87,43 @@ def sharpened(model: Any) -> Any:
 class RoomEnv(TextEnv):
     """Go to the place in the instruction."""
 
-    def __init__(self, split: str = "train", max_steps: int = 4, places: int = 8) -> None:
+    def __init__(self, split: str = "train", max_steps: int = 4, places: int = 8):
         super().__init__(split, max_steps)
         self.places = places
 
     @property
-    def task_ids(self) -> tuple[str, ...]:
+    def task_ids(self):
         return tuple(f"{noun} {n}" for noun in NOUNS for n in (1, 2))[: self.places]
 
     @property
-    def instruction(self) -> str:
+    def instruction(self):
         return f"find {self.goal}."
 
     @property
-    def admissible_actions(self) -> list[str]:
+    def admissible_actions(self):
         return [*(f"go to {place}" for place in self.task_ids), "look"]
 
-    def start_task(self, task_id: str, options: dict[str, Any]) -> str:
+    def start_task(self, task_id, options):
         self.goal = task_id
         return "You are in a room."
 
-    def take_action(self, action: str) -> Outcome:
+    def take_action(self, action):
         won = action == f"go to {self.goal}"
         return Outcome("You look around.", float(won), won)
 
-    def demonstrator_action(self) -> str:
+    def demonstrator_action(self):
         return f"go to {self.goal}"
 
 
 @pytest.fixture(scope="session")
-def room() -> str:
+def room():
     """Gymnasium id of a small environment with a demonstrator."""
     register("toy/Room-v0", RoomEnv)
     return "toy/Room-v0"
 
 
 @pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[Path]]:
+def cache(tmp_path, monkeypatch):
     """An empty cache; a call returns the folders in the cache."""
     monkeypatch.setenv("TRCA_CACHE", str(tmp_path))
     return lambda: sorted(p for p in tmp_path.glob("*/*") if p.is_dir())

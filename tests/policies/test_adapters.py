@@ -1,12 +1,8 @@
 """The folder of a LoRA adapter is a model: its base model with the adapter in the weights."""
 
-from __future__ import annotations
-
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -25,17 +21,17 @@ ATTENTION = {"r": 4, "target_modules": ["q_proj", "v_proj"], "task_type": "CAUSA
 
 
 @pytest.fixture(autouse=True)
-def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _cache(tmp_path, monkeypatch):
     monkeypatch.setenv("TRCA_CACHE", str(tmp_path / "cache"))
 
 
 @pytest.fixture
-def base(tmp_path: Path) -> Path:
+def base(tmp_path):
     """A small Qwen3."""
     return save_chat_model(tmp_path / "base", qwen3_tokenizer())
 
 
-def tied(folder: Path) -> Path:
+def tied(folder):
     """The same model with a head that shares the weights of the embedding."""
     model = load_model(str(folder))
     model.config.tie_word_embeddings = True
@@ -46,7 +42,7 @@ def tied(folder: Path) -> Path:
     return target
 
 
-def tune(base: Path, tokens: int = 0, **lora: Any) -> Any:
+def tune(base, tokens=0, **lora):
     """A model with an adapter of random weights, as SFT leaves it."""
     model = AutoModelForCausalLM.from_pretrained(base)
     if tokens:
@@ -59,7 +55,7 @@ def tune(base: Path, tokens: int = 0, **lora: Any) -> Any:
     return tuned.eval()
 
 
-def save(tuned: Any, folder: Path, **changes: Any) -> Path:
+def save(tuned, folder, **changes):
     """Saves an adapter without tokenizer; changes replace entries of its config."""
     tuned.save_pretrained(folder, save_embedding_layers="auto")
     config = folder / "adapter_config.json"
@@ -67,7 +63,7 @@ def save(tuned: Any, folder: Path, **changes: Any) -> Path:
     return folder
 
 
-def resolve(folder: Path) -> str:
+def resolve(folder):
     return resolve_model(str(folder), env_id="")
 
 
@@ -81,7 +77,7 @@ def resolve(folder: Path) -> str:
         {"init_lora_weights": "pissa"},
     ],
 )
-def test_a_merged_adapter_has_peft_s_logits(base: Path, tmp_path: Path, lora: Any) -> None:
+def test_a_merged_adapter_has_peft_s_logits(base, tmp_path, lora):
     tuned = tune(base, **lora)
     folder = resolve(save(tuned, tmp_path / "adapter"))
     model = load_model(folder)
@@ -102,7 +98,7 @@ def test_a_merged_adapter_has_peft_s_logits(base: Path, tmp_path: Path, lora: An
         {"target_modules": ["q_proj", "embed_tokens", "lm_head"]},
     ],
 )
-def test_trained_embeddings_and_heads_arrive(base: Path, tmp_path: Path, lora: Any) -> None:
+def test_trained_embeddings_and_heads_arrive(base, tmp_path, lora):
     tuned = tune(base, **lora)
     merged = load_model(resolve(save(tuned, tmp_path / "adapter")))
     with torch.no_grad():
@@ -112,7 +108,7 @@ def test_trained_embeddings_and_heads_arrive(base: Path, tmp_path: Path, lora: A
 
 
 @pytest.mark.parametrize("shared", [True, False])
-def test_the_embeddings_of_further_tokens_arrive(base: Path, tmp_path: Path, shared: bool) -> None:
+def test_the_embeddings_of_further_tokens_arrive(base, tmp_path, shared):
     base = tied(base) if shared else base
     tuned = tune(base, tokens=3)
     adapter = save(tuned, tmp_path / "adapter")
@@ -127,7 +123,7 @@ def test_the_embeddings_of_further_tokens_arrive(base: Path, tmp_path: Path, sha
         torch.testing.assert_close(merged(IDS).logits, tuned(IDS).logits, atol=1e-4, rtol=1e-4)
 
 
-def test_an_adapter_on_an_adapter(base: Path, tmp_path: Path) -> None:
+def test_an_adapter_on_an_adapter(base, tmp_path):
     """DPO or RL after SFT: the base model of the second adapter is the first adapter."""
     first = save(tune(base), tmp_path / "first")
     tuned = tune(Path(resolve(first)), target_modules=["k_proj"])
@@ -137,7 +133,7 @@ def test_an_adapter_on_an_adapter(base: Path, tmp_path: Path) -> None:
         torch.testing.assert_close(logits, tuned(IDS).logits, atol=1e-4, rtol=1e-4)
 
 
-def test_the_precision_is_the_base_model_s(base: Path, tmp_path: Path) -> None:
+def test_the_precision_is_the_base_model_s(base, tmp_path):
     adapter = save(tune(base), tmp_path / "adapter")
     exact = load_model(resolve(adapter)).state_dict()
     load_model(str(base)).bfloat16().save_pretrained(base)
@@ -147,7 +143,7 @@ def test_the_precision_is_the_base_model_s(base: Path, tmp_path: Path) -> None:
         torch.testing.assert_close(tensor.float(), exact[name], atol=0.02, rtol=0.02)
 
 
-def test_the_same_content_is_merged_once(base: Path, tmp_path: Path) -> None:
+def test_the_same_content_is_merged_once(base, tmp_path):
     tuned = tune(base)
     adapter = save(tuned, tmp_path / "adapter")
     first = resolve(adapter)
@@ -162,7 +158,7 @@ def test_the_same_content_is_merged_once(base: Path, tmp_path: Path) -> None:
     assert resolve(adapter) not in (first, second, third)
 
 
-def of_another_model(base: Path, folder: Path) -> Path:
+def of_another_model(base, folder):
     adapter = save(tune(base), folder)
     model = load_model(str(base))
     del model.model.layers[-1]
@@ -172,25 +168,25 @@ def of_another_model(base: Path, folder: Path) -> Path:
     return adapter
 
 
-def without_weights(base: Path, folder: Path) -> Path:
+def without_weights(base, folder):
     save(tune(base), folder).joinpath("adapter_model.safetensors").unlink()
     return folder
 
 
-def with_nan(base: Path, folder: Path) -> Path:
+def with_nan(base, folder):
     tuned = tune(base)
     next(p for n, p in tuned.named_parameters() if "lora_B" in n).data[0, 0] = torch.nan
     return save(tuned, folder)
 
 
-def of_prefixes(base: Path, folder: Path) -> Path:
+def of_prefixes(base, folder):
     model = AutoModelForCausalLM.from_pretrained(base)
     config = PrefixTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=2)
     get_peft_model(model, config).save_pretrained(folder)
     return folder
 
 
-def no_json(base: Path, folder: Path) -> Path:
+def no_json(base, folder):
     save(tune(base), folder).joinpath("adapter_config.json").write_text("{")
     return folder
 
@@ -202,12 +198,10 @@ def no_json(base: Path, folder: Path) -> Path:
         (without_weights, "LoRA adapter without adapter_model.safetensors"),
         (with_nan, "cannot be merged"),
         (of_prefixes, "peft_type PREFIX_TUNING .* give a LORA adapter"),
-        (no_json, "adapter_config.json is no config of peft"),
+        (no_json, "adapter_config.json is not a config of peft"),
     ],
 )
-def test_an_adapter_that_does_not_fit_is_refused(
-    base: Path, tmp_path: Path, write: Callable[[Path, Path], Path], message: str
-) -> None:
+def test_an_adapter_that_does_not_fit_is_refused(base, tmp_path, write, message):
     with pytest.raises(ValueError, match=message):
         resolve(write(base, tmp_path / "adapter"))
 
@@ -220,9 +214,7 @@ def test_an_adapter_that_does_not_fit_is_refused(
         (None, "name a folder with weights or a hub name in adapter_config.json"),
     ],
 )
-def test_a_base_model_that_is_elsewhere_is_named_with_the_fix(
-    base: Path, tmp_path: Path, name: str | None, fix: str
-) -> None:
+def test_a_base_model_that_is_elsewhere_is_named_with_the_fix(base, tmp_path, name, fix):
     adapter = save(tune(base), tmp_path / "adapter", base_model_name_or_path=name)
     with pytest.raises(ValueError, match=f"LoRA adapter, and its base model .*{name or ''}.*{fix}"):
         resolve(adapter)
@@ -232,9 +224,7 @@ def test_a_base_model_that_is_elsewhere_is_named_with_the_fix(
     assert local_model(str(adapter), "", {}, "action") == ""
 
 
-def test_an_adapter_and_its_base_model_in_the_hub_s_cache(
-    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_adapter_and_its_base_model_in_the_hub_s_cache(base, tmp_path, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
     expected = resolve(save(tune(base), tmp_path / "adapter"))
     save(tune(base), tmp_path / "adapter", base_model_name_or_path="owner/base")
@@ -250,9 +240,7 @@ def test_an_adapter_and_its_base_model_in_the_hub_s_cache(
 
 
 @pytest.mark.parametrize("rank", [0, 4])
-def test_policy_reference_and_engine_of_a_run_start_from_the_merged_model(
-    base: Path, tmp_path: Path, rank: int
-) -> None:
+def test_policy_reference_and_engine_of_a_run_start_from_the_merged_model(base, tmp_path, rank):
     tuned = tune(base)
     adapter = save(tuned, tmp_path / "adapter")
     config = GRPOConfig().environment("alfworld", env_config={"games": "small"})

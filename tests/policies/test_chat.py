@@ -1,10 +1,5 @@
 """The template ``chat``: append-only prompts of sampled ids, windows, options, native thoughts."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -30,16 +25,16 @@ class Talk:
         responses: The responses so far.
     """
 
-    def __init__(self, tokenizer: Any, **settings: Any) -> None:
+    def __init__(self, tokenizer, **settings):
         settings = {"history_length": 50, "max_prompt_tokens": 10_000, **settings}
         self.prompter = Prompter(tokenizer, "chat", **settings)
         self.tokenizer, self.conversation = tokenizer, Conversation()
-        self.prompts: list[list[int]] = []
-        self.responses: list[list[int]] = []
+        self.prompts = []
+        self.responses = []
 
-    def ask(self, observation: str, **change: Any) -> list[int]:
+    def ask(self, observation, **change):
         """The prompt of the next step."""
-        arguments: dict[str, Any] = {
+        arguments = {
             "instruction": "put a mug on shelf.",
             "step": len(self.responses),
             "max_steps": 25,
@@ -48,27 +43,25 @@ class Talk:
             "admissible": ACTIONS,
             "conversation": self.conversation,
         }
-        ids: list[int] = self.prompter.encode(**{**arguments, **change}).tolist()
-        return ids
+        return self.prompter.encode(**{**arguments, **change}).tolist()
 
-    def answer(self, ids: Sequence[int], observation: str = "You see a desk 1.") -> None:
+    def answer(self, ids, observation="You see a desk 1."):
         """Asks, and adds a response."""
         self.prompts.append(self.ask(observation))
         self.responses.append(list(ids))
         self.conversation.add(np.array(ids, dtype=np.int32))
 
-    def text(self) -> str:
+    def text(self):
         """The last prompt."""
         return str(self.tokenizer.decode(self.prompts[-1]))
 
 
-def ids_of(tokenizer: Any, text: str) -> list[int]:
-    ids: list[int] = tokenizer(text, add_special_tokens=False)["input_ids"]
-    return ids
+def ids_of(tokenizer, text):
+    return tokenizer(text, add_special_tokens=False)["input_ids"]
 
 
 @pytest.mark.parametrize("name", TOKENIZERS)
-def test_a_prompt_continues_the_last_prompt_and_the_sampled_ids(name: str) -> None:
+def test_a_prompt_continues_the_last_prompt_and_the_sampled_ids(name):
     tokenizer = TOKENIZERS[name]
 
     @settings(max_examples=40, deadline=None)
@@ -79,7 +72,7 @@ def test_a_prompt_continues_the_last_prompt_and_the_sampled_ids(name: str) -> No
             max_size=5,
         )
     )
-    def check(responses: list[list[int]]) -> None:
+    def check(responses):
         talk = Talk(tokenizer)
         for response in responses:
             talk.answer(response)
@@ -92,9 +85,7 @@ def test_a_prompt_continues_the_last_prompt_and_the_sampled_ids(name: str) -> No
 
 @pytest.mark.parametrize("ended", [False, True])
 @pytest.mark.parametrize("name", [*TOKENIZERS, *sorted(CHATS.keys() - {"falcon"})])
-def test_a_conversation_is_the_one_of_the_chat_template(
-    name: str, ended: bool, tmp_path: Any
-) -> None:
+def test_a_conversation_is_the_one_of_the_chat_template(name, ended, tmp_path):
     """A response ends with its stop string or with the end token.
 
     The template of Falcon in these tests has no turns of the assistant.
@@ -119,7 +110,7 @@ def test_a_conversation_is_the_one_of_the_chat_template(
     assert talk.text() == whole
 
 
-def test_past_thoughts_stay_though_the_chat_template_drops_them() -> None:
+def test_past_thoughts_stay_though_the_chat_template_drops_them():
     tokenizer = TOKENIZERS["qwen3"]
     talk = Talk(tokenizer)
     talk.answer(ids_of(tokenizer, f"{THOUGHT}<action>look</action><|im_end|>"))
@@ -132,7 +123,7 @@ def test_past_thoughts_stay_though_the_chat_template_drops_them() -> None:
     assert THOUGHT not in tokenizer.apply_chat_template(messages, tokenize=False)
 
 
-def test_system_prompts_of_a_task_differ_only_at_their_end() -> None:
+def test_system_prompts_of_a_task_differ_only_at_their_end():
     one, other = (
         Talk(TOKENIZERS["qwen3"]).ask("A bed.", instruction=task) for task in ("find a.", "find b.")
     )
@@ -140,7 +131,7 @@ def test_system_prompts_of_a_task_differ_only_at_their_end() -> None:
     assert TOKENIZERS["qwen3"].decode(one[:shared]).endswith("Your task is to: find")
 
 
-def test_a_template_without_system_prompts_gets_the_text_in_the_first_message() -> None:
+def test_a_template_without_system_prompts_gets_the_text_in_the_first_message():
     for template in (
         QWEN3.replace(
             "{%- if messages[0]",
@@ -158,7 +149,7 @@ def test_a_template_without_system_prompts_gets_the_text_in_the_first_message() 
         assert "put a mug" not in second
 
 
-def test_a_window_keeps_the_newest_half_of_the_turns() -> None:
+def test_a_window_keeps_the_newest_half_of_the_turns():
     tokenizer = TOKENIZERS["smollm2"]
     talk = Talk(tokenizer, history_length=4)
     shown = []
@@ -177,7 +168,7 @@ def test_a_window_keeps_the_newest_half_of_the_turns() -> None:
 
 
 @pytest.mark.parametrize("limit", [420, 700, 1500])
-def test_no_prompt_passes_the_limit_on_tokens(limit: int) -> None:
+def test_no_prompt_passes_the_limit_on_tokens(limit):
     tokenizer = TOKENIZERS["qwen3"]
     talk = Talk(tokenizer, max_prompt_tokens=limit)
     draw = np.random.default_rng(0)
@@ -192,7 +183,7 @@ def test_no_prompt_passes_the_limit_on_tokens(limit: int) -> None:
     assert continued >= (8 if limit == 1500 else 1)
 
 
-def test_a_page_over_the_limit_is_cut_and_the_next_prompt_is_a_new_window() -> None:
+def test_a_page_over_the_limit_is_cut_and_the_next_prompt_is_a_new_window():
     tokenizer = TOKENIZERS["qwen3"]
     least = len(Talk(tokenizer).ask("..."))
     talk = Talk(tokenizer, max_prompt_tokens=least + 60)
@@ -207,13 +198,13 @@ def test_a_page_over_the_limit_is_cut_and_the_next_prompt_is_a_new_window() -> N
         Talk(tokenizer, max_prompt_tokens=50).ask("A bed.")
 
 
-def test_asking_twice_changes_nothing() -> None:
+def test_asking_twice_changes_nothing():
     talk = Talk(TOKENIZERS["qwen3"])
     talk.answer([7, 8])
     assert talk.ask("A bed 1.") == talk.ask("A bed 1.")
 
 
-def test_memory_and_subgoal_stand_in_the_turn() -> None:
+def test_memory_and_subgoal_stand_in_the_turn():
     tokenizer = TOKENIZERS["qwen3"]
     talk = Talk(tokenizer, memory=True, response_format=PLAN_FORMAT)
     text = tokenizer.decode(talk.ask("A.", memory="Holding a mug.", subgoal="take mug"))
@@ -225,7 +216,7 @@ def test_memory_and_subgoal_stand_in_the_turn() -> None:
     assert "Holding" not in tokenizer.decode(Talk(tokenizer).ask("A.", memory="Holding a mug."))
 
 
-def test_the_compact_prompt_of_a_chat_model_names_the_tags() -> None:
+def test_the_compact_prompt_of_a_chat_model_names_the_tags():
     tokenizer = TOKENIZERS["smollm2"]
     prompter = Prompter(tokenizer, "compact", memory=True)
     ids = prompter.encode(
@@ -245,7 +236,7 @@ def test_the_compact_prompt_of_a_chat_model_names_the_tags() -> None:
     )
 
 
-def prompt_end(template: str, thinking: bool | None) -> tuple[str, str]:
+def prompt_end(template, thinking):
     options = {} if thinking is None else {"enable_thinking": thinking}
     tokenizer = qwen3_tokenizer(template)
     prompter = Prompter(tokenizer, "paper", chat_template_kwargs=options)
@@ -265,17 +256,15 @@ def prompt_end(template: str, thinking: bool | None) -> tuple[str, str]:
         (THINKING, False, "<think>\n\n</think>\n\n", "closed"),
     ],
 )
-def test_the_options_of_the_chat_template(
-    template: str, thinking: bool | None, end: str, thought: str
-) -> None:
+def test_the_options_of_the_chat_template(template, thinking, end, thought):
     assert prompt_end(template, thinking) == (end, thought)
 
 
-def test_only_a_chat_template_with_thoughts_makes_thoughts_native() -> None:
+def test_only_a_chat_template_with_thoughts_makes_thoughts_native():
     assert Prompter(TOKENIZERS["smollm2"]).thought == "none"
 
 
-def test_a_closed_thought_of_the_prompt_stays_in_the_conversation() -> None:
+def test_a_closed_thought_of_the_prompt_stays_in_the_conversation():
     tokenizer = TOKENIZERS["qwen3"]
     talk = Talk(tokenizer, chat_template_kwargs={"enable_thinking": False})
     talk.answer(ids_of(tokenizer, "<action>look</action>"))
@@ -283,7 +272,7 @@ def test_a_closed_thought_of_the_prompt_stays_in_the_conversation() -> None:
     assert talk.text().count("<think>\n\n</think>\n\n") == 2
 
 
-def test_what_a_chat_needs_is_checked(tokenizer: Any) -> None:
+def test_what_a_chat_needs_is_checked(tokenizer):
     with pytest.raises(ValueError, match="template is chat, and the tokenizer of the model has no"):
         Prompter(tokenizer, "chat")
     with pytest.raises(ValueError, match="chat_template_kwargs is set, and the tokenizer"):
@@ -309,9 +298,7 @@ def test_what_a_chat_needs_is_checked(tokenizer: Any) -> None:
         ("<action>go</action>", "closed", "go"),
     ],
 )
-def test_a_quoted_tag_in_a_native_thought_is_no_action(
-    response: str, thought: Any, action: str
-) -> None:
+def test_a_quoted_tag_in_a_native_thought_is_no_action(response, thought, action):
     tokenizer = TOKENIZERS["qwen3"]
     ids = ids_of(tokenizer, response)
     reading = read_response(ids, tokenizer, thought=thought)
@@ -323,7 +310,7 @@ def test_a_quoted_tag_in_a_native_thought_is_no_action(
     assert "look" not in marked or action == "look"
 
 
-def test_the_parts_of_a_plan_follow_the_native_thought() -> None:
+def test_the_parts_of_a_plan_follow_the_native_thought():
     tokenizer = TOKENIZERS["qwen3"]
     plan = "<switch>KEEP</switch><subgoal>b</subgoal><action>go</action>"
     ids = ids_of(tokenizer, f"<think>é <action>look</action></think>{plan}")

@@ -15,8 +15,8 @@ from trca.policies.engines.engine import (
     EngineSpec,
     Request,
     SamplingParams,
+    SeveralEngines,
 )
-from trca.policies.engines.several import SeveralEngines
 from trca.policies.engines.transformers import TransformersEngine
 
 

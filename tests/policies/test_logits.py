@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -33,7 +31,7 @@ SIZES: Any = {
         lambda: GraniteForCausalLM(GraniteConfig(**SIZES, logits_scaling=3.0)),
     ],
 )
-def test_logits_are_those_of_the_model_itself(make: Any) -> None:
+def test_logits_are_those_of_the_model_itself(make):
     torch.manual_seed(0)
     model = make().eval()
     ids = torch.arange(6)[None]
@@ -41,12 +39,12 @@ def test_logits_are_those_of_the_model_itself(make: Any) -> None:
     torch.testing.assert_close(head_logits(model, hidden), model(ids).logits)
 
 
-def test_chunks_change_neither_values_nor_gradients(tiny: Any) -> None:
+def test_chunks_change_neither_values_nor_gradients(tiny):
     torch.manual_seed(0)
     hidden = torch.randn(11, 64)
     targets = torch.randint(0, 200, (11,))
 
-    def run(chunk: int) -> list[torch.Tensor]:
+    def run(chunk):
         leaf = hidden.clone().requires_grad_()
         scores, entropy = token_logprobs(tiny, leaf, targets, vocabulary=200, chunk=chunk)
         (scores.sum() + entropy.sum()).backward()
@@ -57,7 +55,7 @@ def test_chunks_change_neither_values_nor_gradients(tiny: Any) -> None:
         torch.testing.assert_close(one, other)
 
 
-def test_ids_that_cannot_be_sampled_have_no_share(tiny: Any) -> None:
+def test_ids_that_cannot_be_sampled_have_no_share(tiny):
     hidden = torch.randn(1, 64).expand(10, -1)
     scores, _ = token_logprobs(tiny, hidden, torch.arange(10), vocabulary=10)
     assert scores.exp().sum().item() == pytest.approx(1.0, abs=1e-5)

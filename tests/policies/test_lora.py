@@ -1,10 +1,5 @@
 """LoRA: trained parameters, transferred weights, the reference and the merged model."""
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
 import pytest
 import torch
 
@@ -18,16 +13,16 @@ KINDS = ["qwen2", "qwen3", "gpt2", "falcon", "phi3"]
 
 
 @pytest.fixture(scope="module")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def folders(tmp_path_factory):
     path = tmp_path_factory.mktemp("models")
     return {kind: str(save_model(path / kind, kind)) for kind in KINDS}
 
 
-def build_lora(folder: str, inference_only: bool = False, **config: Any) -> Any:
+def build_lora(folder, inference_only=False, **config):
     return build(folder, inference_only, lora_rank=4, lora_alpha=8, reference=True, **config)
 
 
-def move(module: Any) -> None:
+def move(module):
     """Changes the adapter, in place of training."""
     torch.manual_seed(1)
     with torch.no_grad():
@@ -36,17 +31,14 @@ def move(module: Any) -> None:
                 parameter += 0.1 * torch.randn_like(parameter)
 
 
-def scores(module: Any, reference: bool = False) -> torch.Tensor:
+def scores(module, reference=False):
     with torch.no_grad():
-        out: torch.Tensor = module.score(**batch(), reference=reference)["logprobs"]
-    return out
+        return module.score(**batch(), reference=reference)["logprobs"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_the_reference_is_the_model_without_its_adapter(
-    folders: dict[str, str], kind: str, dtype: str
-) -> None:
+def test_the_reference_is_the_model_without_its_adapter(folders, kind, dtype):
     module, plain = build_lora(folders[kind], dtype=dtype), build(folders[kind], dtype=dtype)
     plain.model = load_model(folders[kind], dtype)
     assert torch.equal(scores(module), scores(plain))
@@ -57,9 +49,7 @@ def test_the_reference_is_the_model_without_its_adapter(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_only_the_adapter_is_trained_even_after_scoring_the_reference(
-    folders: dict[str, str], kind: str
-) -> None:
+def test_only_the_adapter_is_trained_even_after_scoring_the_reference(folders, kind):
     module = build_lora(folders[kind], dtype="bfloat16", gradient_checkpointing=True)
     move(module)
     scores(module, reference=True)
@@ -71,9 +61,7 @@ def test_only_the_adapter_is_trained_even_after_scoring_the_reference(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_only_the_adapter_is_exported_and_engine_and_trainer_agree(
-    folders: dict[str, str], kind: str
-) -> None:
+def test_only_the_adapter_is_exported_and_engine_and_trainer_agree(folders, kind):
     trainer, engine = build_lora(folders[kind]), build_lora(folders[kind], inference_only=True)
     move(trainer)
     state = trainer.get_state(inference_only=True)
@@ -84,7 +72,7 @@ def test_only_the_adapter_is_exported_and_engine_and_trainer_agree(
     assert torch.equal(scores(engine), scores(trainer))
 
 
-def test_learners_start_from_the_same_adapter(folders: dict[str, str]) -> None:
+def test_learners_start_from_the_same_adapter(folders):
     torch.manual_seed(3)
     one = build_lora(folders["qwen2"]).get_state()
     before = torch.get_rng_state()
@@ -93,10 +81,8 @@ def test_learners_start_from_the_same_adapter(folders: dict[str, str]) -> None:
     assert all((one[name] == other[name]).all() for name in one)
 
 
-def test_roles_with_adapters_on_a_shared_model_train_like_roles_with_separate_models(
-    folders: dict[str, str],
-) -> None:
-    def trained(module: Any, roles: list[str]) -> list[dict[str, Any]]:
+def test_roles_with_adapters_on_a_shared_model_train_like_roles_with_separate_models(folders):
+    def trained(module, roles):
         parameters = [p for p in module.model.parameters() if p.requires_grad]
         optimizer = torch.optim.AdamW(parameters, lr=1e-2)
         for role in roles:
@@ -127,7 +113,7 @@ def test_roles_with_adapters_on_a_shared_model_train_like_roles_with_separate_mo
         lora_as(shared.model, "judge").__enter__()
 
 
-def test_weights_of_another_rank_are_refused(folders: dict[str, str]) -> None:
+def test_weights_of_another_rank_are_refused(folders):
     module = build_lora(folders["qwen2"])
     other = build(folders["qwen2"], lora_rank=2)
     with pytest.raises(ValueError, match=r"wrong shapes .*lora_A"):
@@ -137,9 +123,7 @@ def test_weights_of_another_rank_are_refused(folders: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_merged_model_is_a_plain_model_with_equal_outputs(
-    folders: dict[str, str], kind: str, tmp_path: Path
-) -> None:
+def test_a_merged_model_is_a_plain_model_with_equal_outputs(folders, kind, tmp_path):
     module = build_lora(folders[kind])
     move(module)
     with_adapter = scores(module)
@@ -153,7 +137,7 @@ def test_a_merged_model_is_a_plain_model_with_equal_outputs(
     torch.testing.assert_close(scores(module), with_adapter, atol=1e-5, rtol=0)
 
 
-def test_the_adapter_is_on_again_after_an_error(folders: dict[str, str]) -> None:
+def test_the_adapter_is_on_again_after_an_error(folders):
     module = build_lora(folders["qwen2"])
     move(module)
     before = scores(module)
@@ -163,7 +147,7 @@ def test_the_adapter_is_on_again_after_an_error(folders: dict[str, str]) -> None
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_policies_on_the_same_base_store_the_base_once(folders: dict[str, str], kind: str) -> None:
+def test_policies_on_the_same_base_store_the_base_once(folders, kind):
     one, other, whole = (build_lora(folders[kind]) for _ in range(3))
     apart = build(folders[kind])
     move(one)
@@ -172,7 +156,7 @@ def test_policies_on_the_same_base_store_the_base_once(folders: dict[str, str], 
     assert torch.equal(scores(one), before[0])
     assert torch.equal(scores(other), before[1])
 
-    def places(module: Any, factors: bool) -> set[int]:
+    def places(module, factors):
         parameters = module.model.named_parameters()
         return {p.data_ptr() for name, p in parameters if ("lora_" in name) == factors}
 
@@ -185,7 +169,7 @@ def test_policies_on_the_same_base_store_the_base_once(folders: dict[str, str], 
     assert not torch.equal(scores(other), before[1])
 
 
-def test_policies_of_other_precisions_keep_their_bases(folders: dict[str, str]) -> None:
+def test_policies_of_other_precisions_keep_their_bases(folders):
     exact, rounded = (build_lora(folders["qwen2"], dtype=d) for d in ("float32", "bfloat16"))
     before = scores(exact), scores(rounded)
     share_bases([exact.model, rounded.model])

@@ -1,7 +1,3 @@
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,7 +9,7 @@ IDLE = frozenset({"help", "inventory", "look"})
 OFFERED = ["go to bed 1", "go to desk 1", "help", "inventory", "look", "take mug 1 from desk 1"]
 
 
-def text(tokenizer: Any, **change: Any) -> str:
+def text(tokenizer, **change):
     arguments = {
         "instruction": "put a mug on shelf.",
         "step": 2,
@@ -26,7 +22,7 @@ def text(tokenizer: Any, **change: Any) -> str:
     return str(tokenizer.decode(prompter.encode(**{**arguments, **change})))
 
 
-def test_the_paper_prompt_has_all_parts_in_order(tokenizer: Any) -> None:
+def test_the_paper_prompt_has_all_parts_in_order(tokenizer):
     prompt = text(tokenizer)
     parts = (
         "Your task is to: put a mug on shelf.",
@@ -44,23 +40,23 @@ def test_the_paper_prompt_has_all_parts_in_order(tokenizer: Any) -> None:
     assert places == sorted(places)
 
 
-def test_only_the_last_steps_are_shown(tokenizer: Any) -> None:
+def test_only_the_last_steps_are_shown(tokenizer):
     assert "Action 1" not in text(tokenizer, prompter={"history_length": 1})
     assert "[Observation" not in text(tokenizer, prompter={"history_length": 0})
 
 
-def test_without_admissible_actions_the_prompt_asks_for_any_action(tokenizer: Any) -> None:
+def test_without_admissible_actions_the_prompt_asks_for_any_action(tokenizer):
     prompt = text(tokenizer, admissible=[])
     assert "admissible" not in prompt
     assert "choose an action" in prompt
 
 
-def test_memory_is_shown_only_when_asked_for(tokenizer: Any) -> None:
+def test_memory_is_shown_only_when_asked_for(tokenizer):
     assert "Holding a mug" not in text(tokenizer, memory="Holding a mug.")
     assert "Holding a mug" in text(tokenizer, memory="Holding a mug.", prompter={"memory": True})
 
 
-def test_a_memory_that_does_not_fit_takes_no_word_of_the_observation(tokenizer: Any) -> None:
+def test_a_memory_that_does_not_fit_takes_no_word_of_the_observation(tokenizer):
     alone = text(tokenizer, history=[])
     limit = len(tokenizer(alone)["input_ids"])
     budget = {"memory": True, "max_prompt_tokens": limit}
@@ -68,7 +64,7 @@ def test_a_memory_that_does_not_fit_takes_no_word_of_the_observation(tokenizer: 
     assert text(tokenizer, memory="mug " * 99, prompter=budget) == alone
 
 
-def test_a_chat_template_is_used(qwen_tokenizer: Any) -> None:
+def test_a_chat_template_is_used(qwen_tokenizer):
     prompt = text(qwen_tokenizer)
     system = "You are Qwen, created by Alibaba Cloud. You are a helpful assistant."
     assert prompt.startswith(
@@ -77,27 +73,27 @@ def test_a_chat_template_is_used(qwen_tokenizer: Any) -> None:
     assert prompt.endswith("<|im_end|>\n<|im_start|>assistant\n")
 
 
-def test_the_compact_prompt_wastes_nothing() -> None:
+def test_the_compact_prompt_wastes_nothing():
     actions = [action for action in OFFERED if action not in IDLE]
     assert compact_prompt("put a mug.", 1, 9, HISTORY[:1], "", "You  see\na mug 1.", actions) == (
         "put a mug.\n>go to bed 1\nYou see a mug 1.\ngo to bed 1 desk 1\ntake mug 1 from desk 1\n"
     )
 
 
-def test_the_compact_prompt_omits_idle_actions(tokenizer: Any) -> None:
+def test_the_compact_prompt_omits_idle_actions(tokenizer):
     compact = {"prompter": {"template": "compact"}}
     assert "inventory" in text(tokenizer, **compact)
     assert "inventory" not in text(tokenizer, **compact, idle=IDLE)
     assert "inventory" in text(tokenizer, idle=IDLE)
 
 
-def test_memory_stands_for_the_observation_in_the_compact_prompt() -> None:
+def test_memory_stands_for_the_observation_in_the_compact_prompt():
     assert compact_prompt("put a mug.", 0, 9, (), "At bed 1.", "You see.", ["go to bed 1"]) == (
         "put a mug.\nAt bed 1.\ngo to bed 1\n"
     )
 
 
-def test_shared_words_keep_numbers_with_their_names() -> None:
+def test_shared_words_keep_numbers_with_their_names():
     offers = ["go to bed 1", "go to bed 2", "take mug 1 from bed 1", "take mug 2 from bed 1"]
     assert compact_prompt("t", 0, 9, (), "", "o", offers).splitlines()[2:] == [
         "go to bed 1 bed 2",
@@ -105,7 +101,7 @@ def test_shared_words_keep_numbers_with_their_names() -> None:
     ]
 
 
-def test_actions_with_an_argument_on_the_page_are_not_listed() -> None:
+def test_actions_with_an_argument_on_the_page_are_not_listed():
     offers = ["click[back to search]", "click[< prev]", "click[red]", "click[sky blue]", "use[it]"]
     page = "Mug. color: [red] [Sky Blue]."
     assert compact_prompt("buy a mug", 0, 9, (), page, "o", offers).splitlines() == [
@@ -130,13 +126,8 @@ def test_actions_with_an_argument_on_the_page_are_not_listed() -> None:
     spare=st.integers(0, 200),
 )
 def test_prompts_never_exceed_a_sufficient_budget(
-    tokenizer: Any,
-    observation: str,
-    admissible: list[str],
-    history: list[tuple[str, str]],
-    template: Any,
-    spare: int,
-) -> None:
+    tokenizer, observation, admissible, history, template, spare
+):
     write = paper_prompt if template == "paper" else compact_prompt
     least = len(tokenizer(write("find a mug.", 3, 9, (), "", "...", ["..."]))["input_ids"])
     prompter = Prompter(tokenizer, template, 2, least + spare)
@@ -156,7 +147,7 @@ def test_prompts_never_exceed_a_sufficient_budget(
     assert template == "compact" or "<action> </action>" in prompt
 
 
-def test_history_goes_first_then_the_end_of_the_page(tokenizer: Any) -> None:
+def test_history_goes_first_then_the_end_of_the_page(tokenizer):
     page = " ".join(f"word{k}" for k in range(50))
     whole = len(tokenizer(text(tokenizer, observation=page))["input_ids"])
     shorter = text(tokenizer, observation=page, prompter={"max_prompt_tokens": whole - 1})
@@ -170,7 +161,7 @@ def test_history_goes_first_then_the_end_of_the_page(tokenizer: Any) -> None:
     assert "'take mug 1 from desk 1'" in cut
 
 
-def test_the_subgoal_follows_the_instruction_and_is_dropped_last(tokenizer: Any) -> None:
+def test_the_subgoal_follows_the_instruction_and_is_dropped_last(tokenizer):
     for prompter in ({}, {"template": "compact", "history_length": 0}):
         without = text(tokenizer, prompter=prompter)
         shown = text(tokenizer, prompter=prompter, subgoal="take mug")
@@ -188,11 +179,11 @@ def test_the_subgoal_follows_the_instruction_and_is_dropped_last(tokenizer: Any)
             assert ("Your subgoal" in cut) or cut == text(tokenizer, prompter=room)
 
 
-def test_a_budget_too_small_for_the_instruction_is_refused(tokenizer: Any) -> None:
+def test_a_budget_too_small_for_the_instruction_is_refused(tokenizer):
     with pytest.raises(ValueError, match="raise max_prompt_tokens"):
         text(tokenizer, prompter={"max_prompt_tokens": 20})
 
 
-def test_unknown_templates_are_refused(tokenizer: Any) -> None:
+def test_unknown_templates_are_refused(tokenizer):
     with pytest.raises(ValueError, match="'papr': choose paper, compact or chat"):
-        Prompter(tokenizer, template="papr")  # type: ignore[arg-type]
+        Prompter(tokenizer, template="papr")

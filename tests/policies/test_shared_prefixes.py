@@ -1,15 +1,10 @@
 """Rows with shared prefixes have the scores and gradients of separate rows."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from tests.architectures import SIZES
@@ -17,7 +12,6 @@ from trca.algorithms.learner.last_mlp import last_mlp_at
 from trca.policies.logits import score_tokens
 from trca.policies.shared_prefixes import (
     ARCHITECTURES,
-    SharedPrefixes,
     attention,
     enable_sharing,
     share_prefixes,
@@ -35,7 +29,7 @@ ROWS = [
 ]
 
 
-def padded(rows: list[list[int]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def padded(rows):
     lengths = np.array([len(row) for row in rows])
     ids = np.zeros((len(rows), int(lengths.max()) + 1), dtype=np.int64)
     for row, tokens in zip(ids, rows, strict=True):
@@ -43,7 +37,7 @@ def padded(rows: list[list[int]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]
     return ids, lengths
 
 
-def small(model_type: str, **changes: Any) -> Any:
+def small(model_type, **changes):
     replaced = {"sliding_window": None, "use_sliding_window": False, "layer_types": None}
     sizes = {k: v for k, v in SIZES[model_type].items() if k not in replaced}
     torch.manual_seed(0)
@@ -53,7 +47,7 @@ def small(model_type: str, **changes: Any) -> Any:
     return AutoModelForCausalLM.from_config(config, attn_implementation="sdpa")
 
 
-def test_the_prefixes_of_rows_are_a_tree() -> None:
+def test_the_prefixes_of_rows_are_a_tree():
     shared = share_prefixes(*padded(ROWS))
     assert shared.input_ids.tolist() == [[5, 6, 7, 2, 8, 9, 4, 3, 9, 9, 9, 9]]
     assert shared.position_ids.tolist() == [[0, 1, 2, 3, 3, 4, 5, 6, 0, 1, 2, 3]]
@@ -70,7 +64,7 @@ def test_the_prefixes_of_rows_are_a_tree() -> None:
 
 
 @given(st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=6), min_size=1, max_size=8))
-def test_the_nodes_of_any_rows_give_the_rows_back(rows: list[list[int]]) -> None:
+def test_the_nodes_of_any_rows_give_the_rows_back(rows):
     shared = share_prefixes(*padded(rows))
     for row, nodes in zip(rows, shared.node, strict=True):
         assert shared.input_ids[0, nodes[: len(row)]].tolist() == row
@@ -82,7 +76,7 @@ def test_the_nodes_of_any_rows_give_the_rows_back(rows: list[list[int]]) -> None
 
 @pytest.mark.parametrize("checkpointed", [False, True])
 @pytest.mark.parametrize("model_type", sorted(ARCHITECTURES))
-def test_scores_and_gradients_are_those_of_the_rows(model_type: str, checkpointed: bool) -> None:
+def test_scores_and_gradients_are_those_of_the_rows(model_type, checkpointed):
     model = small(model_type)
     enable_sharing(model)
     assert shares(model)
@@ -95,7 +89,7 @@ def test_scores_and_gradients_are_those_of_the_rows(model_type: str, checkpointe
     tokens = torch.from_numpy(ids)
     factor = torch.arange(1.0, 10.0)
 
-    def run(shared: SharedPrefixes | None) -> list[torch.Tensor]:
+    def run(shared):
         model.zero_grad()
         with last_mlp_at(model, row, position, shared):
             logprobs, entropy = score_tokens(
@@ -111,7 +105,7 @@ def test_scores_and_gradients_are_those_of_the_rows(model_type: str, checkpointe
         gradients = [p.grad for p in model.parameters() if p.grad is not None]
         return [logprobs.detach(), entropy.detach(), *(g.clone() for g in gradients)]
 
-    seen: list[int] = []
+    seen = []
     model.base_model.layers[0].register_forward_hook(
         lambda _layer, inputs, _out: seen.append(inputs[0].shape[:2].numel())
     )
@@ -122,7 +116,7 @@ def test_scores_and_gradients_are_those_of_the_rows(model_type: str, checkpointe
     assert (seen[0], seen[-1]) == (ids.size, 12)
 
 
-def test_attention_on_a_cpu_computes_in_float32() -> None:
+def test_attention_on_a_cpu_computes_in_float32():
     shared = share_prefixes(*padded(ROWS))
     layer = small("llama").model.layers[0].self_attn
     torch.manual_seed(0)
@@ -146,9 +140,7 @@ def test_attention_on_a_cpu_computes_in_float32() -> None:
         ("qwen3_5_text", {}),
     ],
 )
-def test_models_of_another_build_are_left_as_they_are(
-    model_type: str, changes: dict[str, Any]
-) -> None:
+def test_models_of_another_build_are_left_as_they_are(model_type, changes):
     torch.manual_seed(0)
     sizes = {**SIZES[model_type], **changes}
     config = AutoConfig.for_model(model_type, vocab_size=16, pad_token_id=0, **sizes)

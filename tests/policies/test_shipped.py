@@ -1,14 +1,10 @@
 """The tiny policies in the package: recipes, files, responses and the rebuild command."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -29,7 +25,7 @@ BENCHMARKS = str(Path(__file__).parents[2] / "benchmarks")
 
 
 @pytest.fixture
-def copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def copy(tmp_path, monkeypatch):
     """A copy of the shipped policies for changes in a test."""
     folder = shutil.copytree(shipped.FOLDER, tmp_path / "tiny_data")
     monkeypatch.setattr(shipped, "FOLDER", folder)
@@ -37,7 +33,7 @@ def copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture(scope="module")
-def benchmark() -> Any:
+def benchmark():
     sys.path.append(BENCHMARKS)
     try:
         import tiny_policy as script
@@ -47,7 +43,7 @@ def benchmark() -> Any:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_policy_has_the_files_of_the_manifest_and_the_recipe_of_today(name: str) -> None:
+def test_a_policy_has_the_files_of_the_manifest_and_the_recipe_of_today(name):
     policy, folder = manifest()[name], shipped.FOLDER / name
     recipe = recipe_of(policy.env, policy.env_config, None, policy.response_format)
     assert policy.recipe == digest(recipe), "run: python benchmarks/tiny_policy.py --ship"
@@ -65,9 +61,7 @@ def test_a_policy_has_the_files_of_the_manifest_and_the_recipe_of_today(name: st
         ("searchqa", "action", "searchqa"),
     ],
 )
-def test_the_presets_start_from_the_shipped_policies(
-    preset: str, response_format: str, name: str, cache: Callable[[], list[Path]]
-) -> None:
+def test_the_presets_start_from_the_shipped_policies(preset, response_format, name, cache):
     settings = read(preset)
     env, env_config = settings["env"], settings["env_config"]
     assert tiny_folder(env, env_config, response_format) == shipped.FOLDER / name
@@ -82,7 +76,7 @@ def test_the_presets_start_from_the_shipped_policies(
     assert (Path(folder) / "model.safetensors").stat().st_size < 2.2e6
 
 
-def test_an_argument_of_the_default_value_is_as_good_as_none() -> None:
+def test_an_argument_of_the_default_value_is_as_good_as_none():
     written = {"games": "small", "task_types": None, "max_steps": 9, "split": "valid_seen"}
     assert tiny_folder("alfworld", written) == tiny_folder("alfworld", {})
     assert tiny_folder("alfworld", written) == shipped.FOLDER / "alfworld"
@@ -98,11 +92,11 @@ def test_an_argument_of_the_default_value_is_as_good_as_none() -> None:
         ("searchqa", {"questions": "small"}),
     ],
 )
-def test_different_content_has_a_different_recipe(env: str, env_config: dict[str, Any]) -> None:
+def test_different_content_has_a_different_recipe(env, env_config):
     assert tiny_folder(env, env_config).parent != shipped.FOLDER
 
 
-def test_another_recipe_is_built_not_shipped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_recipe_is_built_not_shipped(monkeypatch):
     from trca.envs.alfworld.env import ALFWorldEnv
 
     monkeypatch.setattr(ALFWorldEnv, "tiny_policy", {"max_steps": 16, "lr": 1e-3})
@@ -110,7 +104,7 @@ def test_another_recipe_is_built_not_shipped(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_policy_speaks_its_environment(name: str) -> None:
+def test_a_policy_speaks_its_environment(name):
     """The loss in nats per token of the demonstrator's responses in fresh episodes."""
     policy, spec = manifest()[name], spec_of(manifest()[name].env)
     response_format = RESPONSE_FORMATS.get(policy.response_format)
@@ -129,9 +123,7 @@ def test_a_policy_speaks_its_environment(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
-def test_the_demonstrations_of_today_give_the_tokens_of_the_package(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_demonstrations_of_today_give_the_tokens_of_the_package(name, tmp_path, monkeypatch):
     """A rebuild starts from the demonstrations that the policy learned; training takes minutes."""
     monkeypatch.setattr("trca.policies.tiny.imitate", lambda *args, **kwargs: 0.0)
     policy = manifest()[name]
@@ -144,7 +136,7 @@ def test_the_demonstrations_of_today_give_the_tokens_of_the_package(
     assert rebuilt["merges"] == packaged["merges"]
 
 
-def test_changed_and_missing_files_are_refused(copy: Path) -> None:
+def test_changed_and_missing_files_are_refused(copy):
     assert tiny_policy("alfworld") == copy / "alfworld"
     tokenizer = copy / "alfworld" / "tokenizer.json"
     tokenizer.write_text(tokenizer.read_text() + " ")
@@ -156,9 +148,7 @@ def test_changed_and_missing_files_are_refused(copy: Path) -> None:
         tiny_policy("searchqa", {"questions": "medium"})
 
 
-def test_the_command_rebuilds_a_policy(
-    copy: Path, benchmark: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_rebuilds_a_policy(copy, benchmark, capsys):
     """Two updates in place of 1,500: two rebuilds give equal files, all in the manifest."""
     whole = manifest()
     policy = whole["alfworld"]

@@ -1,7 +1,3 @@
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -17,13 +13,13 @@ from trca.policies.spans import byte_alphabet, read_response, token_bytes
 PIECES = ("<action>", "</action>", "<", ">", "/", "act", "ion", "go to bed 1", "é", "漢", "x", " ")
 
 
-def marked_bytes(ids: list[int], tokenizer: Any) -> bytes:
+def marked_bytes(ids, tokenizer):
     table = token_bytes(tokenizer)
     mask = read_response(ids, tokenizer).action_mask
     return b"".join(table[i] for i, inside in zip(ids, mask, strict=True) if inside)
 
 
-def adversarial(tokenizer: Any) -> st.SearchStrategy[list[int]]:
+def adversarial(tokenizer):
     """Ids of texts with many complete and incomplete tags, mixed with random ids."""
     parts = [tokenizer(piece, add_special_tokens=False)["input_ids"] for piece in PIECES]
     letters = [[i for c in piece for i in tokenizer(c)["input_ids"]] for piece in PIECES[:2]]
@@ -34,14 +30,12 @@ def adversarial(tokenizer: Any) -> st.SearchStrategy[list[int]]:
 
 
 @pytest.mark.parametrize("name", ["tokenizer", "qwen_tokenizer"])
-def test_the_mask_covers_the_action_that_is_read_and_no_token_more(
-    name: str, request: pytest.FixtureRequest
-) -> None:
+def test_the_mask_covers_the_action_that_is_read_and_no_token_more(name, request):
     tokenizer = request.getfixturevalue(name)
 
     @settings(max_examples=500, deadline=None)
     @given(adversarial(tokenizer))
-    def check(ids: list[int]) -> None:
+    def check(ids):
         response = read_response(ids, tokenizer)
         mask, text = response.action_mask, response.text
         action = bare(read_action(text).action)
@@ -68,32 +62,30 @@ def test_the_mask_covers_the_action_that_is_read_and_no_token_more(
     check()
 
 
-def test_the_last_pair_is_the_action(tokenizer: Any) -> None:
+def test_the_last_pair_is_the_action(tokenizer):
     ids = tokenizer("<action>bed</action><action>desk 1</action></action> x")["input_ids"]
     assert marked_bytes(ids, tokenizer) == b"<action>desk 1</action>"
 
 
-def test_a_token_that_only_overlaps_a_tag_is_marked(qwen_tokenizer: Any) -> None:
+def test_a_token_that_only_overlaps_a_tag_is_marked(qwen_tokenizer):
     ids = qwen_tokenizer("<think>a</think><action>b</action>.")["input_ids"]
     marked = marked_bytes(ids, qwen_tokenizer)
     assert b"<action>b</action>" in marked
 
 
-def test_ids_outside_the_vocabulary_count_as_empty(tokenizer: Any) -> None:
+def test_ids_outside_the_vocabulary_count_as_empty(tokenizer):
     ids = tokenizer("<action>bed</action>")["input_ids"]
     mask = read_response([ids[0], 10**6, *ids[1:]], tokenizer).action_mask
     assert mask.tolist() == [True, False] + [True] * (len(ids) - 1)
 
 
 @pytest.mark.parametrize("edge", ["à", "\u3000", "\x85", "\xa0"])
-def test_an_action_loses_blanks_at_its_ends_but_no_part_of_a_character(
-    edge: str, tokenizer: Any
-) -> None:
+def test_an_action_loses_blanks_at_its_ends_but_no_part_of_a_character(edge, tokenizer):
     ids = tokenizer(f"<action> go {edge}</action>")["input_ids"]
     assert read_response(ids, tokenizer).action == f"go {edge}".strip()
 
 
-def test_a_character_that_is_cut_becomes_a_replacement_and_moves_no_mask(tokenizer: Any) -> None:
+def test_a_character_that_is_cut_becomes_a_replacement_and_moves_no_mask(tokenizer):
     cut = tokenizer("漢")["input_ids"][:-1]
     ids = [*cut, *tokenizer("<action>bed")["input_ids"], *cut, *tokenizer("</action>")["input_ids"]]
     response = read_response(ids, tokenizer)
@@ -102,13 +94,13 @@ def test_a_character_that_is_cut_becomes_a_replacement_and_moves_no_mask(tokeniz
     assert response.action_mask.tolist() == [False] * len(cut) + [True] * (len(ids) - len(cut))
 
 
-def test_the_bytes_of_the_tokens_are_the_bytes_of_the_text(tokenizer: Any) -> None:
+def test_the_bytes_of_the_tokens_are_the_bytes_of_the_text(tokenizer):
     text = "put some mug é漢\U0001f600 on\n\tshelf <think>ok</think>"
     table = token_bytes(tokenizer)
     assert b"".join(table[i] for i in tokenizer(text)["input_ids"]) == text.encode()
 
 
-def test_byte_fallback_tokens_are_read() -> None:
+def test_byte_fallback_tokens_are_read():
     vocabulary = {"<unk>": 0, "▁go": 1, **{f"<0x{b:02X}>": b + 2 for b in range(256)}}
     backend = Tokenizer(models.BPE(vocabulary, [], unk_token="<unk>", byte_fallback=True))
     backend.pre_tokenizer = pre_tokenizers.Metaspace()
@@ -120,16 +112,14 @@ def test_byte_fallback_tokens_are_read() -> None:
     assert table[2 + 0xE9] == b"\xe9"
 
 
-def test_other_tokenizers_are_refused() -> None:
+def test_other_tokenizers_are_refused():
     backend = Tokenizer(models.WordLevel({"a": 0, "[UNK]": 1}, unk_token="[UNK]"))
     with pytest.raises(ValueError, match="byte-level or byte-fallback"):
         token_bytes(PreTrainedTokenizerFast(tokenizer_object=backend))
 
 
 @pytest.mark.parametrize("name", ["tokenizer", "qwen_tokenizer"])
-def test_the_parts_of_a_plan_are_its_tokens_and_the_mask_holds_them(
-    name: str, request: pytest.FixtureRequest
-) -> None:
+def test_the_parts_of_a_plan_are_its_tokens_and_the_mask_holds_them(name, request):
     tokenizer = request.getfixturevalue(name)
     table = token_bytes(tokenizer)
     text = "Hm é.\n<switch>KEEP</switch>\n<subgoal>find é mug</subgoal>\n<action>go</action> x"
@@ -151,7 +141,7 @@ def test_the_parts_of_a_plan_are_its_tokens_and_the_mask_holds_them(
     assert not response.parts[~marked].any()
 
 
-def test_a_token_of_two_parts_belongs_to_the_later_part() -> None:
+def test_a_token_of_two_parts_belongs_to_the_later_part():
     vocabulary = {character: k for k, character in enumerate(sorted(byte_alphabet()))}
     vocabulary["><"] = len(vocabulary)
     backend = Tokenizer(models.BPE(vocabulary, [(">", "<")]))
@@ -164,7 +154,7 @@ def test_a_token_of_two_parts_belongs_to_the_later_part() -> None:
     assert (parts > 0).all()
 
 
-def test_a_response_without_a_plan_has_no_parts(tokenizer: Any) -> None:
+def test_a_response_without_a_plan_has_no_parts(tokenizer):
     ids = tokenizer("<switch>KEEP</switch><action>go</action>")["input_ids"]
     response = read_response(ids, tokenizer, PLAN_FORMAT)
     assert response.plan is None
@@ -173,7 +163,7 @@ def test_a_response_without_a_plan_has_no_parts(tokenizer: Any) -> None:
     assert read_response(tokenizer("<action>go</action>")["input_ids"], tokenizer).plan is None
 
 
-def test_a_subgoal_of_broken_bytes_is_printable(tokenizer: Any) -> None:
+def test_a_subgoal_of_broken_bytes_is_printable(tokenizer):
     cut = tokenizer("漢")["input_ids"][:-1]
     opening, closing = ("<switch>KEEP</switch><subgoal>a", "</subgoal><action>go</action>")
     ids = [*tokenizer(opening)["input_ids"], *cut, *tokenizer(closing)["input_ids"]]
@@ -183,9 +173,7 @@ def test_a_subgoal_of_broken_bytes_is_printable(tokenizer: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["tokenizer", "qwen_tokenizer"])
-def test_an_action_with_a_control_character_is_unreadable(
-    name: str, request: pytest.FixtureRequest
-) -> None:
+def test_an_action_with_a_control_character_is_unreadable(name, request):
     tokenizer = request.getfixturevalue(name)
     for character in ("\0", "\x1b", "\x7f", "\x94"):
         text = f"<action>open{character} cabinet</action>"
@@ -205,9 +193,7 @@ MARKED = ["`{}`", "**{}**", '"{}"', "\u201c{}\u201d", "```{}```", "*`{}`*", " _{
 
 @pytest.mark.parametrize("marked", MARKED)
 @pytest.mark.parametrize("name", ["action", "action_only", "plan"])
-def test_marks_around_an_action_are_not_part_of_the_action(
-    name: str, marked: str, tokenizer: Any
-) -> None:
+def test_marks_around_an_action_are_not_part_of_the_action(name, marked, tokenizer):
     written = marked.format("go to 'bed' 1")
     response_format = RESPONSE_FORMATS.get(name)
     assert response_format.write is not None
@@ -218,5 +204,5 @@ def test_marks_around_an_action_are_not_part_of_the_action(
 
 
 @pytest.mark.parametrize("action", ["'a' and 'b'", 'say "hello"', "*", "a*b*", "click[`x`]"])
-def test_marks_inside_an_action_are_part_of_the_action(action: str) -> None:
+def test_marks_inside_an_action_are_part_of_the_action(action):
     assert bare(action) == action

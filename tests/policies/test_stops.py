@@ -1,9 +1,5 @@
 """Stop strings: the first one outside of a native thought ends a completion."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,7 +12,7 @@ STOP = "</action>"
 PIECES = ("<think>", "</think>", STOP, "<", "/", "think>", "action>", "a", "</")
 
 
-def end(pieces: list[str], thought: Any, stop: tuple[str, ...] = (STOP,)) -> int | None:
+def end(pieces, thought, stop=(STOP,)):
     """Index of the piece that ends the completion."""
     stops = StopStrings(SamplingParams(stop=stop, thought=thought))
     return next((k for k, p in enumerate(pieces) if stops.ended_by(p.encode())), None)
@@ -35,9 +31,7 @@ def end(pieces: list[str], thought: Any, stop: tuple[str, ...] = (STOP,)) -> int
     ],
 )
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 100])
-def test_stop_strings_within_a_native_thought_do_not_count(
-    text: str, thought: Any, place: str | None, size: int
-) -> None:
+def test_stop_strings_within_a_native_thought_do_not_count(text, thought, place, size):
     pieces = [text[k : k + size] for k in range(0, len(text), size)]
     expected = None if place is None else text.index(place) + len(STOP)
     found = end(pieces, thought)
@@ -47,7 +41,7 @@ def test_stop_strings_within_a_native_thought_do_not_count(
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=12), st.sampled_from(["none", "closed", "open"]))
-def test_pieces_and_characters_end_alike(pieces: list[str], thought: Any) -> None:
+def test_pieces_and_characters_end_alike(pieces, thought):
     """The slow twin cuts at the first end of a stop string that starts outside of a thought."""
     text = "".join(pieces)
     first = next(
@@ -67,6 +61,6 @@ def test_pieces_and_characters_end_alike(pieces: list[str], thought: Any) -> Non
         assert answer_start(text[:first], thought) < first
 
 
-def test_without_stop_strings_nothing_ends() -> None:
+def test_without_stop_strings_nothing_ends():
     assert end(["<think>", "a", STOP], "closed", ()) is None
     assert end(["a", STOP], "none", ()) is None

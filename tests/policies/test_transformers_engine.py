@@ -1,20 +1,16 @@
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from trca.policies.engines.engine import Completion, Request, SamplingParams
-from trca.policies.engines.memory import EngineLoad
+from trca.policies.engines.engine import EngineLoad, Request, SamplingParams
 from trca.policies.engines.transformers import TransformersEngine
 from trca.policies.weights import export_weights
 
 
-def requests(vocabulary: int, count: int, longest: int = 140) -> list[Request]:
+def requests(vocabulary, count, longest=140):
     draw = np.random.default_rng(0)
     return [
         Request(
@@ -25,7 +21,7 @@ def requests(vocabulary: int, count: int, longest: int = 140) -> list[Request]:
     ]
 
 
-def same(one: Completion, other: Completion) -> bool:
+def same(one, other):
     return (
         one.ids.tolist() == other.ids.tolist()
         and one.logprobs.tobytes() == other.logprobs.tobytes()
@@ -33,7 +29,7 @@ def same(one: Completion, other: Completion) -> bool:
     )
 
 
-def recomputed(model: Any, request: Request, ids: Any, vocabulary: int, temperature: float) -> Any:
+def recomputed(model, request, ids, vocabulary, temperature):
     tokens = torch.tensor([[*request.prompt_ids, *ids]], dtype=torch.long)
     with torch.no_grad():
         logits = model(tokens).logits[0, len(request.prompt_ids) - 1 : -1, :vocabulary]
@@ -42,9 +38,7 @@ def recomputed(model: Any, request: Request, ids: Any, vocabulary: int, temperat
 
 
 @pytest.mark.parametrize("name", ["tiny", "qwen", "hybrid"])
-def test_a_completion_does_not_depend_on_its_batch(
-    name: str, tokenizer: Any, request: pytest.FixtureRequest
-) -> None:
+def test_a_completion_does_not_depend_on_its_batch(name, tokenizer, request):
     model = request.getfixturevalue(name)
     sampling = SamplingParams(max_new_tokens=8)
     asked = requests(len(tokenizer), 24)
@@ -59,7 +53,7 @@ def test_a_completion_does_not_depend_on_its_batch(
             assert all(same(alone[k], c) for k, c in zip(picked, together, strict=True))
 
 
-def test_the_padding_of_a_prompt_stays_within_the_positions_of_the_model(tokenizer: Any) -> None:
+def test_the_padding_of_a_prompt_stays_within_the_positions_of_the_model(tokenizer):
     """GPT-2 looks its positions up in a table: a prefix of 97 tokens has a width of 104."""
     config = GPT2Config(vocab_size=len(tokenizer), n_positions=100, n_embd=32, n_layer=1, n_head=2)
     engine = TransformersEngine(GPT2LMHeadModel(config), tokenizer)
@@ -71,16 +65,14 @@ def test_the_padding_of_a_prompt_stays_within_the_positions_of_the_model(tokeniz
 @pytest.mark.parametrize(
     ("most", "rollouts", "padded"), [(512, 90, 96), (300, 512, 296), (5, 3, 8), (512, 600, 512)]
 )
-def test_rows_are_a_multiple_of_eight_within_the_limit(
-    most: int, rollouts: int, padded: int
-) -> None:
+def test_rows_are_a_multiple_of_eight_within_the_limit(most, rollouts, padded):
     load = EngineLoad(1, 10.0, 0.0, rollouts, 1.0, 80e9, {"max_batch_rows": most})
     memory = TransformersEngine.memory(load)
     assert memory.cache == padded
     assert memory.rows == min(rollouts, most if most >= 8 else 8, padded)
 
 
-def test_the_seed_alone_tells_equal_prompts_apart(tiny: Any, tokenizer: Any) -> None:
+def test_the_seed_alone_tells_equal_prompts_apart(tiny, tokenizer):
     engine = TransformersEngine(tiny, tokenizer)
     prompt = np.arange(9, dtype=np.int32)
     said = engine.generate([Request(prompt, seed) for seed in (1, 2, 1)], SamplingParams(1.0, 12))
@@ -90,9 +82,7 @@ def test_the_seed_alone_tells_equal_prompts_apart(tiny: Any, tokenizer: Any) -> 
 
 @pytest.mark.parametrize("name", ["tiny", "qwen", "hybrid"])
 @pytest.mark.parametrize("temperature", [1.0, 0.6])
-def test_logprobs_are_those_of_the_sampling_distribution(
-    name: str, temperature: float, tokenizer: Any, request: pytest.FixtureRequest
-) -> None:
+def test_logprobs_are_those_of_the_sampling_distribution(name, temperature, tokenizer, request):
     model = request.getfixturevalue(name)
     asked = requests(len(tokenizer), 12)
     sampling = SamplingParams(temperature, 110, stop=())
@@ -103,7 +93,7 @@ def test_logprobs_are_those_of_the_sampling_distribution(
         np.testing.assert_allclose(said.logprobs, expected, atol=2e-4)
 
 
-def test_samples_follow_the_distribution(tiny: Any, tokenizer: Any) -> None:
+def test_samples_follow_the_distribution(tiny, tokenizer):
     prompt = np.array([5, 6, 7], dtype=np.int32)
     asked = [Request(prompt, seed) for seed in range(4000)]
     said = TransformersEngine(tiny, tokenizer).generate(asked, SamplingParams(2.0, 1))
@@ -114,7 +104,7 @@ def test_samples_follow_the_distribution(tiny: Any, tokenizer: Any) -> None:
     assert np.abs(counts - expected).sum() / 2 < 0.12
 
 
-def test_ids_outside_the_tokenizer_are_never_sampled(qwen: Any, tokenizer: Any) -> None:
+def test_ids_outside_the_tokenizer_are_never_sampled(qwen, tokenizer):
     said = TransformersEngine(qwen, tokenizer).generate(
         [Request(np.array([3], dtype=np.int32), seed) for seed in range(600)],
         SamplingParams(50.0, 4),
@@ -122,9 +112,7 @@ def test_ids_outside_the_tokenizer_are_never_sampled(qwen: Any, tokenizer: Any) 
     assert max(int(c.ids.max()) for c in said) < len(tokenizer) < qwen.config.vocab_size
 
 
-def test_a_stop_string_in_a_native_thought_does_not_end_a_completion(
-    tiny: Any, tokenizer: Any
-) -> None:
+def test_a_stop_string_in_a_native_thought_does_not_end_a_completion(tiny, tokenizer):
     engine, asked = TransformersEngine(tiny, tokenizer), requests(len(tokenizer), 8, 20)
     stopping = SamplingParams(1.0, 30, stop=("e", "o"))
     cut, thinking, free = (
@@ -135,13 +123,13 @@ def test_a_stop_string_in_a_native_thought_does_not_end_a_completion(
     assert sum(len(c.ids) for c in cut) < sum(len(t.ids) for t in thinking)
 
 
-def test_a_recurrent_state_needs_a_token_before_the_last(hybrid: Any, tokenizer: Any) -> None:
+def test_a_recurrent_state_needs_a_token_before_the_last(hybrid, tokenizer):
     engine = TransformersEngine(hybrid, tokenizer)
     with pytest.raises(ValueError, match="1 token, and linear_attention needs 2"):
         engine.generate([Request(np.array([3], dtype=np.int32), 0)], SamplingParams(1.0, 4))
 
 
-def test_a_recurrent_state_follows_the_kept_rows(hybrid: Any, tokenizer: Any) -> None:
+def test_a_recurrent_state_follows_the_kept_rows(hybrid, tokenizer):
     """Most of 40 rows end early, so that the engine drops rows twice."""
     asked = requests(len(tokenizer), 40, 20)
     engine = TransformersEngine(hybrid, tokenizer)
@@ -152,7 +140,7 @@ def test_a_recurrent_state_follows_the_kept_rows(hybrid: Any, tokenizer: Any) ->
         assert one.ids[: len(other.ids)].tolist() == other.ids.tolist()
 
 
-def test_greedy_is_what_generate_says(tiny: Any, tokenizer: Any) -> None:
+def test_greedy_is_what_generate_says(tiny, tokenizer):
     asked = requests(len(tokenizer), 6)
     for r, said in zip(
         asked,
@@ -166,7 +154,7 @@ def test_greedy_is_what_generate_says(tiny: Any, tokenizer: Any) -> None:
         assert whole[0, len(r.prompt_ids) :].tolist() == said.ids.tolist()
 
 
-def test_a_stop_string_ends_a_completion_wherever_tokens_part(tiny: Any, tokenizer: Any) -> None:
+def test_a_stop_string_ends_a_completion_wherever_tokens_part(tiny, tokenizer):
     engine = TransformersEngine(tiny, tokenizer)
     asked = requests(len(tokenizer), 8, 20)
     free = engine.generate(asked, SamplingParams(1.0, 30, stop=()))
@@ -182,14 +170,14 @@ def test_a_stop_string_ends_a_completion_wherever_tokens_part(tiny: Any, tokeniz
         assert stopped.finish_reason == "stop"
 
 
-def test_length_ends_a_completion_too(tiny: Any, tokenizer: Any) -> None:
+def test_length_ends_a_completion_too(tiny, tokenizer):
     said = TransformersEngine(tiny, tokenizer).generate(
         requests(len(tokenizer), 30), SamplingParams(1.0, 3, stop=())
     )
     assert {len(c.ids) for c in said if c.finish_reason == "length"} == {3}
 
 
-def test_new_weights_are_used_and_wrong_ones_refused(tiny: Any, tokenizer: Any) -> None:
+def test_new_weights_are_used_and_wrong_ones_refused(tiny, tokenizer):
     engine = TransformersEngine(tiny, tokenizer)
     before = export_weights(tiny)
     asked = requests(len(tokenizer), 4)
@@ -208,7 +196,7 @@ def test_new_weights_are_used_and_wrong_ones_refused(tiny: Any, tokenizer: Any) 
     assert all(same(a, b) for a, b in zip(said, again, strict=True))
 
 
-def test_generating_leaves_the_model_as_it_was(tiny: Any, tokenizer: Any) -> None:
+def test_generating_leaves_the_model_as_it_was(tiny, tokenizer):
     tiny.train()
     TransformersEngine(tiny, tokenizer).generate(
         requests(len(tokenizer), 2), SamplingParams(1.0, 2)
@@ -218,11 +206,11 @@ def test_generating_leaves_the_model_as_it_was(tiny: Any, tokenizer: Any) -> Non
     tiny.eval()
 
 
-def test_no_request_gives_no_completion(tiny: Any, tokenizer: Any) -> None:
+def test_no_request_gives_no_completion(tiny, tokenizer):
     assert TransformersEngine(tiny, tokenizer).generate([], SamplingParams()) == []
 
 
-def test_an_empty_prompt_is_refused(tiny: Any, tokenizer: Any) -> None:
+def test_an_empty_prompt_is_refused(tiny, tokenizer):
     with pytest.raises(ValueError, match="a prompt is empty"):
         TransformersEngine(tiny, tokenizer).generate(
             [Request(np.empty(0, dtype=np.int32), 1)], SamplingParams()

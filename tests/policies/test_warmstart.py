@@ -117,9 +117,9 @@ def test_each_role_of_a_team_has_a_separate_history_and_subgoal():
         ("searchqa", "searchqa_searcher", ("answer",)),
     ],
 )
-def test_a_team_is_demonstrated_too(name: str, team: str, deliberate: tuple[str, ...]) -> None:
+def test_a_team_is_demonstrated_too(name, team, deliberate):
     env = make(name, team=team)
-    roles = env.unwrapped.agents  # type: ignore[attr-defined]
+    roles = env.unwrapped.agents
     examples = demonstrate([env], 0.3, 60, 0, 0, lambda *_: None, deliberate)
     heard = [example for example in examples if f"\n{roles[0]}: " in example.prompt]
     assert 0 < len(heard) < len(examples)

@@ -1,10 +1,5 @@
 """Small real models for vLLM."""
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
 import pytest
 import torch
 from transformers import Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM
@@ -24,14 +19,14 @@ SMALL = {
 """Heads of size 32, the smallest that vLLM supports on a CPU."""
 
 
-def saved(model: Any, tokenizer: Any, folder: Path) -> Path:
+def saved(model, tokenizer, folder):
     sharpened(model).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
 
 
 @pytest.fixture(scope="session")
-def tied(tokenizer: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def tied(tokenizer, tmp_path_factory):
     """A Qwen3 with tied head and embedding."""
     torch.manual_seed(0)
     config = Qwen3Config(**SMALL, vocab_size=len(tokenizer), head_dim=32, tie_word_embeddings=True)
@@ -39,7 +34,7 @@ def tied(tokenizer: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def untied(tokenizer: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def untied(tokenizer, tmp_path_factory):
     """A Qwen2 with an untied head, and with ids outside the tokenizer's vocabulary."""
     torch.manual_seed(1)
     config = Qwen2Config(**SMALL, vocab_size=len(tokenizer) + 13)
@@ -47,6 +42,6 @@ def untied(tokenizer: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def model(tmp_path_factory):
     """A model that samples actions of the toy environment at random."""
     return rooms_model(tmp_path_factory.mktemp("model"), head_dim=32)

@@ -1,16 +1,12 @@
 """The vLLM engine samples from its first model, and after a push from the new weights."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import signal
-from collections.abc import Iterator
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import psutil
@@ -19,7 +15,7 @@ import torch
 from transformers import GenerationConfig
 
 from trca.policies.engines import ENGINES
-from trca.policies.engines.engine import Completion, EngineSpec, Request, SamplingParams
+from trca.policies.engines.engine import EngineSpec, Request, SamplingParams
 from trca.policies.engines.stops import end_ids
 from trca.policies.lora import add_lora
 from trca.policies.models import load_model, load_tokenizer
@@ -31,23 +27,23 @@ pytest.importorskip("vllm", reason="vLLM is not installed here: make test-vllm")
 SAMPLING = SamplingParams(0.7, 24)
 
 
-def open_vllm(folder: Path, **spec: Any) -> Any:
+def open_vllm(folder, **spec):
     return ENGINES.get("vllm").open(EngineSpec(str(folder), "float32", max_tokens=256, **spec))
 
 
 @pytest.fixture(scope="module", params=["tied", "untied"])
-def folder(request: pytest.FixtureRequest) -> Path:
+def folder(request):
     return Path(request.getfixturevalue(request.param))
 
 
 @pytest.fixture(scope="module")
-def engine(folder: Path) -> Iterator[Any]:
+def engine(folder):
     engine = open_vllm(folder)
     yield engine
     engine.close()
 
 
-def requests(folder: Path, count: int) -> list[Request]:
+def requests(folder, count):
     vocabulary, draw = len(load_tokenizer(str(folder))), np.random.default_rng(3)
     sizes = draw.integers(1, 120, count)
     return [
@@ -56,15 +52,13 @@ def requests(folder: Path, count: int) -> list[Request]:
     ]
 
 
-def generate(engine: Any, asked: list[Request], sampling: SamplingParams) -> list[Completion]:
+def generate(engine, asked, sampling):
     futures = [engine.submit(request, sampling) for request in asked]
     engine.flush()
     return [future.result(timeout=60) for future in futures]
 
 
-def distance(
-    model: Any, vocabulary: int, asked: list[Request], completions: list[Completion]
-) -> float:
+def distance(model, vocabulary, asked, completions):
     """The largest difference from the model's log-probabilities."""
     worst = 0.0
     for request, completion in zip(asked, completions, strict=True):
@@ -77,7 +71,7 @@ def distance(
     return worst
 
 
-def moved(model: Any, seed: int, scale: float = 0.02) -> Any:
+def moved(model, seed, scale=0.02):
     """The model with clearly different trained weights."""
     torch.manual_seed(seed)
     with torch.no_grad():
@@ -87,14 +81,14 @@ def moved(model: Any, seed: int, scale: float = 0.02) -> Any:
     return model
 
 
-def test_logprobs_are_those_of_the_sampling_distribution(engine: Any, folder: Path) -> None:
+def test_logprobs_are_those_of_the_sampling_distribution(engine, folder):
     asked, vocabulary = requests(folder, 12), len(load_tokenizer(str(folder)))
     completions = generate(engine, asked, SAMPLING)
     assert distance(load_model(str(folder)), vocabulary, asked, completions) < 1e-4
     assert max(len(c.ids) for c in completions) == SAMPLING.max_new_tokens
 
 
-def test_a_completion_depends_on_its_seed_and_not_on_its_company(engine: Any, folder: Path) -> None:
+def test_a_completion_depends_on_its_seed_and_not_on_its_company(engine, folder):
     asked = requests(folder, 8)
     together = generate(engine, asked, SAMPLING)
     alone = [generate(engine, [request], SAMPLING)[0] for request in asked]
@@ -105,7 +99,7 @@ def test_a_completion_depends_on_its_seed_and_not_on_its_company(engine: Any, fo
     ]
 
 
-def test_ids_that_the_tokenizer_does_not_have_are_never_sampled(engine: Any, folder: Path) -> None:
+def test_ids_that_the_tokenizer_does_not_have_are_never_sampled(engine, folder):
     vocabulary = len(load_tokenizer(str(folder)))
     hot = SamplingParams(2.0, 64)
     completions = np.concatenate([c.ids for c in generate(engine, requests(folder, 12), hot)])
@@ -113,7 +107,7 @@ def test_ids_that_the_tokenizer_does_not_have_are_never_sampled(engine: Any, fol
     assert completions.max() < vocabulary
 
 
-def test_both_model_runners_of_vllm_take_the_limit_on_ids() -> None:
+def test_both_model_runners_of_vllm_take_the_limit_on_ids():
     from vllm.v1.worker.gpu.sample.logits_processor import loader
 
     from trca.policies.engines.vllm_worker import KnownIds
@@ -126,9 +120,7 @@ def test_both_model_runners_of_vllm_take_the_limit_on_ids() -> None:
         assert processor.apply(torch.zeros(1, 5), None).tolist() == [expected]
 
 
-def test_a_response_ends_with_the_token_that_completes_a_stop_string(
-    engine: Any, folder: Path
-) -> None:
+def test_a_response_ends_with_the_token_that_completes_a_stop_string(engine, folder):
     pieces = token_bytes(load_tokenizer(str(folder)))
     asked, free = requests(folder, 24), SamplingParams(1.0, 24)
     ends = 0
@@ -148,9 +140,7 @@ def test_a_response_ends_with_the_token_that_completes_a_stop_string(
     assert ends > 5
 
 
-def test_a_stop_string_in_a_native_thought_does_not_end_a_response(
-    engine: Any, folder: Path
-) -> None:
+def test_a_stop_string_in_a_native_thought_does_not_end_a_response(engine, folder):
     vocabulary, asked = len(load_tokenizer(str(folder))), requests(folder, 12)
     stopping = SamplingParams(SAMPLING.temperature, 24, stop=("e", "a", "o"))
     cut = generate(engine, asked, stopping)
@@ -162,7 +152,7 @@ def test_a_stop_string_in_a_native_thought_does_not_end_a_response(
     assert distance(load_model(str(folder)), vocabulary, asked, thinking) < 1e-4
 
 
-def test_a_prompt_that_does_not_fit_fails_alone(engine: Any, folder: Path) -> None:
+def test_a_prompt_that_does_not_fit_fails_alone(engine, folder):
     good = requests(folder, 3)
     long = engine.submit(Request(np.zeros(300, np.int32), 1), SAMPLING)
     assert all(len(c.ids) for c in generate(engine, good, SAMPLING))
@@ -172,7 +162,7 @@ def test_a_prompt_that_does_not_fit_fails_alone(engine: Any, folder: Path) -> No
         long.result(timeout=60)
 
 
-def test_pushed_weights_arrive_each_time(engine: Any, folder: Path) -> None:
+def test_pushed_weights_arrive_each_time(engine, folder):
     model, vocabulary = load_model(str(folder)), len(load_tokenizer(str(folder)))
     asked = requests(folder, 6)
     before = generate(engine, asked, SAMPLING)
@@ -185,9 +175,7 @@ def test_pushed_weights_arrive_each_time(engine: Any, folder: Path) -> None:
         before = completions
 
 
-def test_weights_that_do_not_fit_are_refused_and_the_old_ones_stay(
-    engine: Any, folder: Path
-) -> None:
+def test_weights_that_do_not_fit_are_refused_and_the_old_ones_stay(engine, folder):
     asked = requests(folder, 3)
     before = generate(engine, asked, SAMPLING)
     weights = export_weights(load_model(str(folder)))
@@ -200,9 +188,7 @@ def test_weights_that_do_not_fit_are_refused_and_the_old_ones_stay(
     assert [c.ids.tolist() for c in after] == [c.ids.tolist() for c in before]
 
 
-def test_a_push_in_the_middle_of_generation_changes_the_tokens_after_it(
-    engine: Any, folder: Path
-) -> None:
+def test_a_push_in_the_middle_of_generation_changes_the_tokens_after_it(engine, folder):
     long = SamplingParams(1.0, 120)
     asked = requests(folder, 24)
     engine.load_weights(export_weights(load_model(str(folder))), 20)
@@ -215,7 +201,7 @@ def test_a_push_in_the_middle_of_generation_changes_the_tokens_after_it(
     assert [c.ids.tolist() for c in completions] != [c.ids.tolist() for c in whole]
 
 
-def test_a_pushed_adapter_arrives_each_time(tied: Path) -> None:
+def test_a_pushed_adapter_arrives_each_time(tied):
     model, vocabulary = load_model(str(tied)), len(load_tokenizer(str(tied)))
     add_lora(model, rank=4, alpha=8)
     engine, asked = open_vllm(tied, lora_rank=4, lora_alpha=8), requests(tied, 6)
@@ -231,7 +217,7 @@ def test_a_pushed_adapter_arrives_each_time(tied: Path) -> None:
 
 
 @pytest.mark.parametrize("in_process", [True, False])
-def test_a_request_keeps_its_adapter_over_later_pushes(tied: Path, in_process: bool) -> None:
+def test_a_request_keeps_its_adapter_over_later_pushes(tied, in_process):
     """vLLM evicts the adapter at each push and reads its folder again for the running requests."""
     model, vocabulary = load_model(str(tied)), len(load_tokenizer(str(tied)))
     add_lora(model, rank=4, alpha=8)
@@ -252,7 +238,7 @@ def test_a_request_keeps_its_adapter_over_later_pushes(tied: Path, in_process: b
     engine.close()
 
 
-def test_other_weights_of_the_same_version_arrive(tied: Path) -> None:
+def test_other_weights_of_the_same_version_arrive(tied):
     model, vocabulary = load_model(str(tied)), len(load_tokenizer(str(tied)))
     add_lora(model, rank=4, alpha=8)
     engine, asked = open_vllm(tied, lora_rank=4, lora_alpha=8), requests(tied, 6)
@@ -264,7 +250,7 @@ def test_other_weights_of_the_same_version_arrive(tied: Path) -> None:
 
 
 @pytest.mark.parametrize("prompts", [True, False])
-def test_one_adapter_on_a_cpu_adds_what_vllm_adds_token_by_token(prompts: bool) -> None:
+def test_one_adapter_on_a_cpu_adds_what_vllm_adds_token_by_token(prompts):
     from vllm.lora.layers.utils import LoRAMapping
     from vllm.lora.punica_wrapper.punica_cpu import PunicaWrapperCPU
 
@@ -286,7 +272,7 @@ def test_one_adapter_on_a_cpu_adds_what_vllm_adds_token_by_token(prompts: bool) 
         torch.testing.assert_close(y, expected)
 
 
-def test_an_engine_in_processes_of_its_own_says_the_same(engine: Any, tied: Path) -> None:
+def test_an_engine_in_processes_of_its_own_says_the_same(engine, tied):
     model, vocabulary = load_model(str(tied)), len(load_tokenizer(str(tied)))
     asked = requests(tied, 6)
     separate = open_vllm(tied, options={"in_process": False, "sleep": True})
@@ -298,7 +284,7 @@ def test_an_engine_in_processes_of_its_own_says_the_same(engine: Any, tied: Path
 
 
 @pytest.fixture
-def separate(tied: Path) -> Iterator[tuple[Any, psutil.Process]]:
+def separate(tied):
     """An engine in a process of its own, and this process."""
     before = set(psutil.Process().children(recursive=True))
     engine = open_vllm(tied, options={"in_process": False})
@@ -307,9 +293,7 @@ def separate(tied: Path) -> Iterator[tuple[Any, psutil.Process]]:
     engine.close()
 
 
-def test_ctrl_c_does_not_end_the_requests_of_an_engine_in_its_own_process(
-    separate: tuple[Any, psutil.Process], tied: Path
-) -> None:
+def test_ctrl_c_does_not_end_the_requests_of_an_engine_in_its_own_process(separate, tied):
     engine, process = separate
     long = SamplingParams(1.0, 120)
     futures = [engine.submit(request, long) for request in requests(tied, 24)]
@@ -321,9 +305,9 @@ def test_ctrl_c_does_not_end_the_requests_of_an_engine_in_its_own_process(
 
 @pytest.mark.parametrize("reason", ["abort", "error", None])
 def test_a_request_that_vllm_ends_early_is_an_error_and_no_completion(
-    engine: Any, folder: Path, reason: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ended: Future[Any] = Future()
+    engine, folder, reason, monkeypatch
+):
+    ended = Future()
     monkeypatch.setattr(engine._server, "submit", lambda *arguments: ended)
     future = engine.submit(requests(folder, 1)[0], SAMPLING)
     sampled = SimpleNamespace(
@@ -335,9 +319,7 @@ def test_a_request_that_vllm_ends_early_is_an_error_and_no_completion(
 
 
 @pytest.mark.parametrize("in_process", [True, False])
-def test_a_closed_engine_loses_its_running_requests_and_refuses_others(
-    tied: Path, in_process: bool
-) -> None:
+def test_a_closed_engine_loses_its_running_requests_and_refuses_others(tied, in_process):
     engine = open_vllm(tied, options={"in_process": in_process})
     asked = requests(tied, 24)
     futures = [engine.submit(request, SamplingParams(1.0, 120)) for request in asked]
@@ -350,16 +332,14 @@ def test_a_closed_engine_loses_its_running_requests_and_refuses_others(
         engine.load_weights(export_weights(load_model(str(tied))), 1)
 
 
-def test_a_push_to_a_dead_process_is_an_error(
-    separate: tuple[Any, psutil.Process], tied: Path
-) -> None:
+def test_a_push_to_a_dead_process_is_an_error(separate, tied):
     engine, process = separate
     process.kill()
     with pytest.raises(Exception, match=r"died|EngineCore"):
         engine.load_weights(export_weights(load_model(str(tied))), 1)
 
 
-def test_no_time_is_spent_on_the_text_of_sampled_tokens(engine: Any, folder: Path) -> None:
+def test_no_time_is_spent_on_the_text_of_sampled_tokens(engine, folder):
     from trca.policies.engines.vllm_server import sampling_params
 
     params = sampling_params(SamplingParams(1.0, 8, stop=("</never>",)), 3, [])
@@ -369,7 +349,7 @@ def test_no_time_is_spent_on_the_text_of_sampled_tokens(engine: Any, folder: Pat
     assert set(logprobs.decoded_tokens) == {None}
 
 
-def test_an_engine_that_slept_says_the_same_and_takes_a_push(tied: Path) -> None:
+def test_an_engine_that_slept_says_the_same_and_takes_a_push(tied):
     model, vocabulary = load_model(str(tied)), len(load_tokenizer(str(tied)))
     engine, asked = open_vllm(tied, options={"sleep": True}), requests(tied, 6)
     before = generate(engine, asked, SAMPLING)
@@ -384,7 +364,7 @@ def test_an_engine_that_slept_says_the_same_and_takes_a_push(tied: Path) -> None
     engine.close()
 
 
-def test_the_end_tokens_are_those_of_the_other_engine(tied: Path, tmp_path: Path) -> None:
+def test_the_end_tokens_are_those_of_the_other_engine(tied, tmp_path):
     folder = shutil.copytree(tied, tmp_path / "model")
     GenerationConfig(eos_token_id=[3, 7]).save_pretrained(folder)
     engine = open_vllm(folder)
@@ -393,6 +373,6 @@ def test_the_end_tokens_are_those_of_the_other_engine(tied: Path, tmp_path: Path
     engine.close()
 
 
-def test_an_engine_sleeps_only_where_it_is_set(engine: Any) -> None:
+def test_an_engine_sleeps_only_where_it_is_set(engine):
     engine.sleep()
     assert not engine._server._engine.is_sleeping()

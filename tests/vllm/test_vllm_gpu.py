@@ -3,12 +3,8 @@
 Skipped without a GPU. `benchmarks/gpu.sh` runs these tests.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -35,9 +31,7 @@ CLOSE = {"float32": 1e-3, "bfloat16": 0.15}
 
 
 @contextmanager
-def opened(
-    folder: Path, dtype: str = "float32", options: Mapping[str, Any] = EAGER, **spec: Any
-) -> Iterator[Any]:
+def opened(folder, dtype="float32", options=EAGER, **spec):
     """An engine on the GPU, closed at the end."""
     engine = ENGINES.get("vllm").open(
         EngineSpec(str(folder), dtype, "cuda", max_tokens=256, options=options, **spec)
@@ -46,7 +40,7 @@ def opened(
         yield engine
 
 
-def free_gib() -> float:
+def free_gib():
     return torch.cuda.mem_get_info()[0] / 2**30
 
 
@@ -59,9 +53,7 @@ def free_gib() -> float:
         ("untied", "bfloat16", OPTIONS),
     ],
 )
-def test_completions_and_pushed_weights_are_those_of_the_model(
-    kind: str, dtype: str, options: Mapping[str, Any], request: pytest.FixtureRequest
-) -> None:
+def test_completions_and_pushed_weights_are_those_of_the_model(kind, dtype, options, request):
     folder = Path(request.getfixturevalue(kind))
     model, vocabulary = load_model(str(folder)), len(load_tokenizer(str(folder)))
     asked, seen = requests(folder, 12), []
@@ -76,7 +68,7 @@ def test_completions_and_pushed_weights_are_those_of_the_model(
     assert seen[0] != seen[1] != seen[2]
 
 
-def test_pushed_adapters_are_those_of_the_model(tied: Path) -> None:
+def test_pushed_adapters_are_those_of_the_model(tied):
     model, vocabulary = load_model(str(tied)), len(load_tokenizer(str(tied)))
     add_lora(model, rank=4, alpha=8)
     asked = requests(tied, 12)
@@ -87,7 +79,7 @@ def test_pushed_adapters_are_those_of_the_model(tied: Path) -> None:
             assert distance(model, vocabulary, asked, completions) < CLOSE["bfloat16"]
 
 
-def test_an_engine_that_sleeps_frees_the_gpu(tied: Path) -> None:
+def test_an_engine_that_sleeps_frees_the_gpu(tied):
     model, vocabulary = load_model(str(tied)), len(load_tokenizer(str(tied)))
     asked = requests(tied, 6)
     with opened(tied, options={**EAGER, "sleep": True}) as engine:
@@ -104,9 +96,7 @@ def test_an_engine_that_sleeps_frees_the_gpu(tied: Path) -> None:
 
 
 @pytest.mark.parametrize(("lora_rank", "dtype"), [(0, "float32"), (4, "bfloat16")])
-def test_learner_and_engine_share_a_gpu(
-    cluster: None, make_config: Callable[..., Any], lora_rank: int, dtype: str
-) -> None:
+def test_learner_and_engine_share_a_gpu(cluster, make_config, lora_rank, dtype):
     algorithm = make_config(
         engine="vllm",
         lora_rank=lora_rank,

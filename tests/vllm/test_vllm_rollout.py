@@ -1,10 +1,5 @@
 """The rollout loop with a vLLM engine that dies in its stepping thread."""
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 from tests.toy import Rooms
@@ -22,12 +17,12 @@ GROUPS = [GroupRequest(k, f"train-{k}", "train", 4, ("training", 7, 0)) for k in
 SAMPLING = SamplingParams(1.0, 48)
 
 
-def break_soon(worker: Any) -> None:
+def break_soon(worker):
     """Makes the model of a vLLM worker raise an error in the 10th pass from now."""
     model, passes = worker.model_runner.model, iter(range(9))
     forward = model.forward
 
-    def broken(*args: Any, **kwargs: Any) -> Any:
+    def broken(*args, **kwargs):
         if next(passes, None) is None:
             raise RuntimeError("the GPU fell off the bus")
         return forward(*args, **kwargs)
@@ -35,19 +30,19 @@ def break_soon(worker: Any) -> None:
     model.forward = broken
 
 
-def test_a_dead_engine_is_opened_again_and_only_its_phase_lacks_rollouts(model: Path) -> None:
+def test_a_dead_engine_is_opened_again_and_only_its_phase_lacks_rollouts(model):
     tokenizer, opened = load_tokenizer(str(model)), []
 
-    def open_engine() -> Any:
+    def open_engine():
         engine = ENGINES.get("vllm").open(EngineSpec(str(model), "float32", max_tokens=512))
         opened.append(engine)
         return engine
 
-    def break_engine() -> None:
+    def break_engine():
         server = opened[-1]._server
         server._call(lambda: server._engine.collective_rpc(break_soon))
 
-    def open_broken() -> Any:
+    def open_broken():
         engine = open_engine()
         if len(opened) <= 2:
             break_engine()

@@ -1,10 +1,5 @@
 """Training with the vLLM engine: the full loop, with a check of every push of weights."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterator
-from typing import Any
-
 import pytest
 import ray
 
@@ -16,16 +11,14 @@ __all__ = ["cluster"]
 
 
 @pytest.fixture(params=[0, 4], ids=["all weights", "an adapter"])
-def algorithm(
-    request: pytest.FixtureRequest, cluster: None, make_config: Callable[..., Any]
-) -> Iterator[Any]:
+def algorithm(request, cluster, make_config):
     config = make_config(engine="vllm", lora_rank=request.param, num_env_runners=0)
     algorithm = config.build_algo()
     yield algorithm
     algorithm.stop()
 
 
-def test_sampler_and_trainer_agree_after_every_push(algorithm: Any) -> None:
+def test_sampler_and_trainer_agree_after_every_push(algorithm):
     for iteration in range(3):
         result = algorithm.train()
         assert result["mismatch_kl"] < 1e-9

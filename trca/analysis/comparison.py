@@ -93,6 +93,8 @@ def pair(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[Paired]:
     Raises:
         ValueError: If the panels differ, or no task has finished episodes in both evaluations.
     """
+    from scipy.stats import binomtest
+
     panels = [each["panel"] for each in (first, second)]
     if panels[0] != panels[1]:
         names = " and ".join(f"{p['environment']} {p['split']} ({p['hash']})" for p in panels)
@@ -111,33 +113,28 @@ def pair(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[Paired]:
         for kind in [ALL, *(kinds if len(kinds) > 1 else [])]:
             tasks = [task for task in both if kind in (ALL, types[task])]
             tasks = [t for t in tasks if t in values[0][measure] and t in values[1][measure]]
-            if tasks:
-                columns = [[side[measure][task] for task in tasks] for side in values]
-                paired.append(_paired(kind, measure, *columns))
+            if not tasks:
+                continue
+            before, after = ([side[measure][task] for task in tasks] for side in values)
+            differences = [b - a for a, b in zip(before, after, strict=True)]
+            better, worse = (sum(sign * d > 0 for d in differences) for sign in (1, -1))
+            low, high = over_tasks(differences)
+            paired.append(
+                Paired(
+                    task_type=kind,
+                    measure=measure,
+                    tasks=len(differences),
+                    first=fmean(before),
+                    second=fmean(after),
+                    difference=fmean(differences),
+                    low=low,
+                    high=high,
+                    better=better,
+                    worse=worse,
+                    p=float(binomtest(better, better + worse).pvalue) if better + worse else 1.0,
+                )
+            )
     return paired
-
-
-def _paired(
-    task_type: str, measure: str, first: Sequence[float], second: Sequence[float]
-) -> Paired:
-    from scipy.stats import binomtest
-
-    differences = [b - a for a, b in zip(first, second, strict=True)]
-    better, worse = (sum(sign * d > 0 for d in differences) for sign in (1, -1))
-    low, high = over_tasks(differences)
-    return Paired(
-        task_type=task_type,
-        measure=measure,
-        tasks=len(differences),
-        first=fmean(first),
-        second=fmean(second),
-        difference=fmean(differences),
-        low=low,
-        high=high,
-        better=better,
-        worse=worse,
-        p=float(binomtest(better, better + worse).pvalue) if better + worse else 1.0,
-    )
 
 
 def _by_task(outcomes: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:

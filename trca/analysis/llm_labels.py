@@ -180,7 +180,10 @@ def label_transitions(
     Returns:
         int64 (P,), indices into `CLASSES`, or `UNLABELLED`.
     """
-    labels = _read_labels(kept)
+    labels: dict[str, int] = {}
+    for row in read_lines(kept):
+        with suppress(KeyError, TypeError, ValueError):  # an invalid line
+            labels[row["key"]] = CLASSES.index(row["label"])
     keys = [sha256(f"{model}\n{prompt}".encode()).hexdigest()[:24] for prompt in prompts]
     waiting = {key: p for key, p in zip(keys, prompts, strict=True) if key not in labels}
 
@@ -234,13 +237,16 @@ def agreement(operators: NDArray[np.int64], model: NDArray[np.int64]) -> Agreeme
     table = np.zeros((len(CLASSES), len(CLASSES)), dtype=np.int64)
     np.add.at(table, (operators[read], model[read]), 1)
     total = int(table.sum())
-    others = {"operators": table.sum(1)[-1], "model": table.sum(0)[-1]}
+    both, first, second = table.diagonal(), table.sum(1), table.sum(0)
+    # Each class against all remaining classes, (class, 2, 2).
+    pairs = np.stack([both, first - both, second - both, total - first - second + both], axis=-1)
+    others = {"operators": first[-1], "model": second[-1]}
     return Agreement(
         labelled=total,
         unlabelled=int((~read).sum()),
         agreement=int(table.trace()) / total if total else float("nan"),
         kappa=cohens_kappa(table),
-        kappas={name: cohens_kappa(_against_others(table, k)) for k, name in enumerate(CLASSES)},
+        kappas=dict(zip(CLASSES, map(cohens_kappa, pairs.reshape(-1, 2, 2)), strict=True)),
         useful={by: float(1 - n / total) if total else float("nan") for by, n in others.items()},
         confusion={
             name: dict(zip(CLASSES, row.tolist(), strict=True))
@@ -264,21 +270,6 @@ def cohens_kappa(table: NDArray[np.int64]) -> float:
     observed = table.trace() / total
     expected = float(table.sum(0) @ table.sum(1)) / float(total) ** 2
     return float((observed - expected) / (1 - expected)) if expected < 1 else float("nan")
-
-
-def _against_others(table: NDArray[np.int64], k: int) -> NDArray[np.int64]:
-    """Returns the 2 x 2 table of a class against all remaining classes."""
-    both, first, second = table[k, k], table[k].sum(), table[:, k].sum()
-    return np.array([[both, first - both], [second - both, table.sum() - first - second + both]])
-
-
-def _read_labels(kept: Path) -> dict[str, int]:
-    """Reads the labels of a file, and skips invalid lines."""
-    labels: dict[str, int] = {}
-    for row in read_lines(kept):
-        with suppress(KeyError, TypeError, ValueError):
-            labels[row["key"]] = CLASSES.index(row["label"])
-    return labels
 
 
 def _short(text: str, longest: int = _LONGEST) -> str:

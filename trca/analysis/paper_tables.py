@@ -5,9 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from importlib import resources
 from pathlib import Path
 from statistics import fmean, stdev
@@ -256,15 +255,13 @@ def as_markdown(table: Table) -> str:
     """Returns the table as Markdown, the best means in bold, the paper's rows marked."""
     lines = list[list[object]]()
     best = _best(table)
-    for method, cells in table.rows.items():
+    for method, runs, cells in _rows(table):
         texts = []
-        for column in table.columns:
-            text = _words(cells.get(column, []))
-            texts.append(f"**{text}**" if method in best.get(column, ()) else text)
-        lines.append([method, max(map(len, cells.values())), *texts])
-    for method, cells in table.paper.items():
-        texts = [_paper_words(cells.get(column, [])) for column in table.columns]
-        lines.append([f"{method} {MARK}", "", *texts])
+        for column, values in cells.items():
+            text = _cell(values, "-", "{:.1f} ({:.1f})")
+            texts.append(f"**{text}**" if runs and method in best.get(column, ()) else text)
+        name = method if runs else f"{method} {MARK}"
+        lines.append([name, max(runs.values(), default=""), *texts])
     return markdown_table(["method", "runs", *table.columns], lines)
 
 
@@ -277,17 +274,16 @@ def as_latex(table: Table) -> str:
         "\\midrule",
     ]
     best = _best(table)
-    for method, cells in table.rows.items():
+    for number, (method, runs, cells) in enumerate(_rows(table)):
+        if number == len(table.rows):
+            lines.append("\\midrule")
         texts = []
-        for column in table.columns:
-            text = _tex_cell(_mean_and_spread(cells.get(column, [])))
-            texts.append(f"\\textbf{{{text}}}" if method in best.get(column, ()) else text)
-        lines.append(" & ".join([_tex(method), *texts]) + " \\\\")
-    if table.paper:
-        lines.append("\\midrule")
-    for method, cells in table.paper.items():
-        texts = [_tex_cell(cells.get(column, [])) for column in table.columns]
-        lines.append(" & ".join([f"{_tex(method)}$^\\dagger$", *texts]) + " \\\\")
+        for column, values in cells.items():
+            text = _cell(values, "--", "{:.1f}$_{{({:.1f})}}$")
+            bold = runs and method in best.get(column, ())
+            texts.append(f"\\textbf{{{text}}}" if bold else text)
+        name = _tex(method) if runs else f"{_tex(method)}$^\\dagger$"
+        lines.append(" & ".join([name, *texts]) + " \\\\")
     return "\n".join([*lines, "\\bottomrule", "\\end{tabular}"]) + "\n"
 
 
@@ -296,19 +292,22 @@ def as_csv(table: Table) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["source", "method", "column", "mean", "standard_deviation", "runs"])
-    for method, cells in table.rows.items():
-        for column in table.columns:
-            if values := cells.get(column):
-                mean, *spread = _mean_and_spread(values)
-                deviation = f"{spread[0]:.2f}" if spread else ""
-                writer.writerow(["ours", method, column, f"{mean:.2f}", deviation, len(values)])
-    for method, cells in table.paper.items():
-        for column in table.columns:
-            if values := cells.get(column):
-                spread = values[1:]
-                deviation = f"{spread[0]:.2f}" if spread else ""
-                writer.writerow(["paper", method, column, f"{values[0]:.2f}", deviation, ""])
+    for method, runs, cells in _rows(table):
+        for column, values in cells.items():
+            if values:
+                mean, deviation = (*(f"{value:.2f}" for value in values), "")[:2]
+                source = "ours" if runs else "paper"
+                writer.writerow([source, method, column, mean, deviation, runs.get(column, "")])
     return text.getvalue()
+
+
+def _rows(table: Table) -> Iterator[tuple[str, dict[str, int], dict[str, list[float]]]]:
+    """Yields method, runs by column, and mean and deviation by column; the paper has no runs."""
+    for method, cells in table.rows.items():
+        runs = {column: len(values) for column, values in cells.items()}
+        yield method, runs, {c: _mean_and_spread(cells.get(c, [])) for c in table.columns}
+    for method, cells in table.paper.items():
+        yield method, {}, {column: cells.get(column, []) for column in table.columns}
 
 
 def official_hashes() -> set[str]:
@@ -319,16 +318,11 @@ def official_hashes() -> set[str]:
     return {p.hash for name, p in panels if p.hash and not name.startswith("embedded-")}
 
 
-@cache
-def _paper_tables() -> dict[str, dict[str, dict[str, dict[str, list[float]]]]]:
-    text = resources.files(__package__).joinpath("paper_tables.yaml").read_text("utf-8")
-    read: dict[str, Any] = strict_yaml.parse(text)
-    return read
-
-
 def _paper(environment: str, model: str) -> tuple[str, dict[str, dict[str, list[float]]]]:
     """Returns the paper's rows for a model; for an unknown model, the smallest model's rows."""
-    models = _paper_tables().get(environment, {})
+    text = resources.files(__package__).joinpath("paper_tables.yaml").read_text("utf-8")
+    published: dict[str, Any] = strict_yaml.parse(text)
+    models = published.get(environment, {})
     trained = [name for name in models if name.startswith("Qwen")]
     if not trained:
         return "", {}
@@ -371,20 +365,11 @@ def _best(table: Table) -> dict[str, set[str]]:
     return best
 
 
-def _words(values: Sequence[float]) -> str:
-    return _paper_words(_mean_and_spread(values))
-
-
-def _paper_words(values: Sequence[float]) -> str:
-    if not values:
-        return "-"
-    return f"{values[0]:.1f} ({values[1]:.1f})" if len(values) > 1 else f"{values[0]:.1f}"
-
-
-def _tex_cell(values: Sequence[float]) -> str:
-    if not values:
-        return "--"
-    return f"{values[0]:.1f}$_{{({values[1]:.1f})}}$" if len(values) > 1 else f"{values[0]:.1f}"
+def _cell(values: Sequence[float], empty: str, both: str) -> str:
+    """The text of a mean, or of a mean and its deviation."""
+    if len(values) < 2:
+        return f"{values[0]:.1f}" if values else empty
+    return both.format(*values)
 
 
 def _tex(text: str) -> str:

@@ -118,9 +118,7 @@ class Change:
 
 
 def recredit(
-    iterations: Iterable[Sequence[Rollout]],
-    rule: BoundRule,
-    categories: NDArray[np.int8],
+    iterations: Iterable[Sequence[Rollout]], rule: BoundRule, categories: NDArray[np.int8]
 ) -> tuple[Recredited, int]:
     """Credits the rollouts of each iteration separately.
 

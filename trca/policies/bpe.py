@@ -17,6 +17,7 @@ from trca.envs.responses import ACTION_FORMAT
 TAGS: Final = ACTION_FORMAT.tags
 END: Final = "<|end|>"
 _RARE: Final = 3
+_BYTES: Final = ByteLevel(add_prefix_space=False, use_regex=False)
 
 
 def train_tokenizer(
@@ -40,8 +41,9 @@ def train_tokenizer(
         merges: Largest number of BPE merges for the remaining words.
         tags: Texts that are always one token each.
     """
-    phrases = leading_phrases(actions)
-    split = _split_pattern(phrases)
+    fixed = "".join(rf"{re.escape(phrase)}(?= )|" for phrase in leading_phrases(actions))
+    code = " ?[A-Za-z]+[0-9]+[A-Za-z][A-Za-z0-9]*"
+    split = rf"{fixed}{code}| ?[A-Za-z]+| ?[0-9]+|\n| ?[^\sA-Za-z0-9]|\s"
     token, tag = re.compile(split), re.compile("|".join(tags))
     counts = Counter(
         word
@@ -54,15 +56,13 @@ def train_tokenizer(
     rest = {w: n for w, n in counts.items() if w not in set(frequent)}
     vocabulary, learned = _learn_merges(rest, merges)
     for word in frequent:
-        vocabulary.setdefault(_byte_level(word), len(vocabulary))
+        pieces = _BYTES.pre_tokenize_str(word)
+        vocabulary.setdefault("".join(piece for piece, _ in pieces), len(vocabulary))
     backend = Tokenizer(models.BPE(vocab=vocabulary, merges=learned, ignore_merges=True))
     backend.pre_tokenizer = words_then_bytes(split)
     backend.decoder = decoders.ByteLevel()
     tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=backend,
-        eos_token=END,
-        pad_token=END,
-        clean_up_tokenization_spaces=False,
+        tokenizer_object=backend, eos_token=END, pad_token=END, clean_up_tokenization_spaces=False
     )
     tokenizer.add_tokens(list(tags))
     return tokenizer
@@ -70,12 +70,7 @@ def train_tokenizer(
 
 def words_then_bytes(pattern: str) -> PreTokenizer:
     """Returns the splitting of text before BPE: words by a pattern, then bytes."""
-    return pre_tokenizers.Sequence(
-        [
-            pre_tokenizers.Split(Regex(pattern), "isolated"),
-            ByteLevel(add_prefix_space=False, use_regex=False),
-        ]
-    )
+    return pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(pattern), "isolated"), _BYTES])
 
 
 def leading_phrases(actions: Iterable[str]) -> tuple[str, ...]:
@@ -94,19 +89,13 @@ def leading_phrases(actions: Iterable[str]) -> tuple[str, ...]:
     )
 
 
-def _split_pattern(phrases: Sequence[str]) -> str:
-    fixed = "".join(rf"{re.escape(p)}(?= )|" for p in phrases)
-    code = " ?[A-Za-z]+[0-9]+[A-Za-z][A-Za-z0-9]*"
-    return rf"{fixed}{code}| ?[A-Za-z]+| ?[0-9]+|\n| ?[^\sA-Za-z0-9]|\s"
-
-
 def _learn_merges(
     counts: dict[str, int], merges: int
 ) -> tuple[dict[str, int], list[tuple[str, str]]]:
     """Returns vocabulary (all bytes first) and merges of a BPE over words with counts."""
     alphabet = sorted(ByteLevel.alphabet())
     learner = Tokenizer(models.BPE())
-    learner.pre_tokenizer = ByteLevel(add_prefix_space=False, use_regex=False)
+    learner.pre_tokenizer = _BYTES
     learner.train_from_iterator(
         (word for word, count in sorted(counts.items()) for _ in range(count)),
         trainers.BpeTrainer(
@@ -118,8 +107,3 @@ def _learn_merges(
     )
     model = json.loads(learner.to_str())["model"]
     return dict(model["vocab"]), [(a, b) for a, b in model["merges"]]
-
-
-def _byte_level(word: str) -> str:
-    pieces = ByteLevel(add_prefix_space=False, use_regex=False).pre_tokenize_str(word)
-    return "".join(piece for piece, _ in pieces)

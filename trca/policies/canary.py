@@ -120,7 +120,12 @@ def check(canary: Canary, sent: Sent, before: Canary | None) -> float:
             f"the received weights differ from the sent weights of version {sent.version}: their"
             f" digest is {canary.digest}, not {sent.digest}"
         )
-    if before is not None and canary.digest != before.digest and _same(canary, before):
+    if (
+        before is not None
+        and canary.digest != before.digest
+        and np.array_equal(canary.ids, before.ids)
+        and np.array_equal(canary.logprobs, before.logprobs)
+    ):
         raise PushError(
             f"weights of version {sent.version} arrived, but the engine samples as before: it"
             " computes with a copy that the push does not reach (packed weights, a prefix cache)"
@@ -135,9 +140,3 @@ def check(canary: Canary, sent: Sent, before: Canary | None) -> float:
             " weights); attention, positions or precision differ"
         )
     return difference
-
-
-def _same(canary: Canary, before: Canary) -> bool:
-    return bool(
-        np.array_equal(canary.ids, before.ids) and np.array_equal(canary.logprobs, before.logprobs)
-    )

@@ -17,15 +17,10 @@ from torch import Tensor, nn
 
 from trca.policies.canary import digest
 from trca.policies.logits import score_tokens
-from trca.policies.lora import add_lora, has_lora, lora_as, lora_off
+from trca.policies.lora import ADAPTER, add_lora, has_lora, lora_as, lora_off
 from trca.policies.models import checkpoint_layers, load_model, load_tokenizer, resolve_dtype
 from trca.policies.sharding import shard
-from trca.policies.shared_prefixes import (
-    SharedPrefixes,
-    enable_sharing,
-    hidden_places,
-    shares,
-)
+from trca.policies.shared_prefixes import SharedPrefixes, enable_sharing, hidden_places, shares
 from trca.policies.weight_files import weights_hash
 from trca.policies.weights import export_weights, import_weights
 
@@ -52,7 +47,7 @@ class LLMModule(TorchRLModule, InferenceOnlyAPI):
             the reference is the model without the adapter.
         lora_alpha: The adapter's product is multiplied by ``lora_alpha / lora_rank``; 32 by
             default.
-        critic: Network of the critic; blank (the default) for no critic. ``trunk`` puts a linear
+        critic: Network of the critic; empty (the default) for no critic. ``trunk`` puts a linear
             head on the hidden states of the policy. ``own`` puts the head on a separate network,
             which starts from the policy's weights; with LoRA the separate network is a second
             adapter. Env runners never have a critic.
@@ -66,45 +61,45 @@ class LLMModule(TorchRLModule, InferenceOnlyAPI):
         value_head: The critic's linear head in float32, zero at first; absent without a critic.
         critic: The critic's separate network; absent with ``trunk``, with LoRA, and on env runners.
         dtype: The resolved dtype, ``float32`` or ``bfloat16``.
-        sent: Digest of the last weights for engines; blank before the first push.
+        sent: Digest of the last weights for engines; empty before the first push.
         vocabulary: Number of ids that can be sampled.
     """
 
     def setup(self) -> None:
         """Builds the model from ``model_config``."""
         config = dict(cast("Mapping[str, Any]", self.model_config))
-        name = config["model"]
+        name, trains = config["model"], not self.inference_only
         self.dtype = resolve_dtype(name, config.get("dtype", "auto"))
         self.vocabulary = len(load_tokenizer(name))
         self.sent = ""
         self._base_hash = ""
-        rank = int(config.get("lora_rank", 0))
-        self.model = load_model(name, self.dtype if self.inference_only or rank else "float32")
-        self._mixed = self.dtype == "bfloat16" and not self.inference_only
-        if config.get("gradient_checkpointing", False) and not self.inference_only:
+        rank, alpha = int(config.get("lora_rank", 0)), int(config.get("lora_alpha", 32))
+        checkpoints = bool(config.get("gradient_checkpointing", False)) and trains
+        self.model = load_model(name, "float32" if trains and not rank else self.dtype)
+        self._mixed = trains and self.dtype == "bfloat16"
+        if checkpoints:
             checkpoint_layers(self.model)
         if rank:
-            precision = None if self.inference_only else torch.float32
-            add_lora(self.model, rank, int(config.get("lora_alpha", 32)), precision)
-            self._base_hash = "" if self.inference_only else weights_hash(name)
-        elif config.get("reference", False) and not self.inference_only:
+            add_lora(self.model, rank, alpha, torch.float32 if trains else None)
+            self._base_hash = weights_hash(name) if trains else ""
+        elif config.get("reference", False) and trains:
             self.reference = load_model(name, self.dtype).requires_grad_(False)
-        self.critic_kind = "" if self.inference_only else str(config.get("critic", ""))
+        self.critic_kind = str(config.get("critic", "")) if trains else ""
         if self.critic_kind:
             width = self.model.config.get_text_config().hidden_size
             self.value_head = nn.Linear(width, int(config.get("value_heads", 1)))
             nn.init.zeros_(self.value_head.weight)
             nn.init.zeros_(self.value_head.bias)
         for network in (self.model, getattr(self, "reference", None)):
-            if network is not None and not self.inference_only:
+            if network is not None and trains:
                 enable_sharing(network)
         if self.critic_kind == "own" and rank:
-            add_lora(self.model, rank, int(config.get("lora_alpha", 32)), torch.float32, CRITIC)
+            add_lora(self.model, rank, alpha, torch.float32, CRITIC)
         elif self.critic_kind == "own":
             critic = load_model(name, "float32")
             enable_sharing(critic)
             self.critic = critic.base_model
-            if config.get("gradient_checkpointing", False):
+            if checkpoints:
                 checkpoint_layers(self.critic)
 
     def get_non_inference_attributes(self) -> list[str]:
@@ -167,7 +162,7 @@ class LLMModule(TorchRLModule, InferenceOnlyAPI):
 
     @property
     def frozen(self) -> Literal["", "reference", "base"]:
-        """The frozen use of the start weights; blank without a frozen use. See `StartWeights`."""
+        """The frozen use of the start weights; empty without a frozen use. See `StartWeights`."""
         if has_lora(self.model):
             return "base"
         return "reference" if hasattr(self, "reference") else ""
@@ -185,13 +180,7 @@ class LLMModule(TorchRLModule, InferenceOnlyAPI):
         filesystem: FileSystem | None = None,
         **kwargs: Any,
     ) -> None:
-        """Loads a checkpoint of the module. A learner checks the weights of the reference too.
-
-        Args:
-            path: The checkpoint, a path or a URI.
-            component: See RLlib.
-            filesystem: Arrow's file system of the path; `None` derives it from the path.
-            kwargs: Further arguments of RLlib.
+        """Loads a checkpoint of the module, as RLlib does.
 
         Raises:
             ValueError: If the checkpoint holds an adapter of a model with other weights.
@@ -255,15 +244,8 @@ class LLMModule(TorchRLModule, InferenceOnlyAPI):
     ) -> dict[str, Tensor]:
         """Returns log-probabilities of chosen tokens. Logits exist only at their positions.
 
-        Args:
-            input_ids: int64 (B, L), padded on the right, which causal attention never reads.
-            row: int64 (K,), the row of each scored token.
-            position: int64 (K,), the position before the token. Its hidden state predicts the
-                token.
-            targets: int64 (K,), the token ids.
-            temperature: Temperature of the sampling distribution.
-            reference: Whether to score with the reference instead of the policy.
-            shared: The distinct prefixes of the rows, each computed once; `None` to run the rows.
+        Takes the arguments of `trca.policies.logits.score_tokens`, and ``reference``: whether to
+        score with the reference instead of the policy.
 
         Returns:
             ``logprobs`` and ``entropy``, float32 (K,) each.
@@ -271,15 +253,8 @@ class LLMModule(TorchRLModule, InferenceOnlyAPI):
         autocast = torch.autocast(input_ids.device.type, torch.bfloat16, enabled=self._mixed)
         with self.network(reference) as model, autocast:
             score = getattr(model, "score_tokens", None) or partial(score_tokens, model)
-            logprobs, entropy = score(
-                input_ids,
-                row,
-                position,
-                targets,
-                vocabulary=self.vocabulary,
-                temperature=temperature,
-                shared=shared,
-            )
+            limits = {"vocabulary": self.vocabulary, "temperature": temperature}
+            logprobs, entropy = score(input_ids, row, position, targets, shared=shared, **limits)
         return {"logprobs": logprobs, "entropy": entropy}
 
     def _forward_train(self, batch: Mapping[str, Any], **kwargs: Any) -> dict[str, Tensor]:
@@ -300,14 +275,18 @@ class LLMModule(TorchRLModule, InferenceOnlyAPI):
         again from the model's folder.
 
         Args:
-            components: Ignored: there is one component.
-            not_components: Ignored as well.
+            components: Ignored, like ``not_components``: there is one component.
+            not_components: Ignored.
             inference_only: Whether the weights are for engines, in `dtype`. Otherwise the weights
                 keep the precision of the trainer.
-            kwargs: Further arguments of RLlib, ignored.
+            kwargs: Ignored.
         """
         if not inference_only:
-            return {**export_weights(self.model), **self._critic_state()}
+            return {
+                prefix + name: array
+                for prefix, (part, adapter) in self._parts().items()
+                for name, array in export_weights(part, adapter=adapter).items()
+            }
         weights = export_weights(self.model, getattr(torch, self.dtype))
         self.sent = digest(weights) if weights else ""
         return weights
@@ -318,29 +297,18 @@ class LLMModule(TorchRLModule, InferenceOnlyAPI):
         Raises:
             ValueError: If names or shapes differ from the model's.
         """
-        policy = {k: v for k, v in state.items() if not k.startswith(f"{CRITIC}/")}
-        import_weights(self.model, policy)
-        if not self.critic_kind:
-            return
-        import_weights(self.value_head, _part(state, _HEAD))
-        if hasattr(self, "critic"):
-            import_weights(self.critic, _part(state, _NETWORK))
-        elif self.critic_kind == "own":
-            import_weights(self.model, _part(state, _NETWORK), CRITIC)
+        for prefix, (part, adapter) in self._parts().items():
+            own = {k[len(prefix) :]: v for k, v in state.items() if k.startswith(prefix)}
+            if not prefix:
+                own = {k: v for k, v in state.items() if not k.startswith(f"{CRITIC}/")}
+            import_weights(part, own, adapter)
 
-    def _critic_state(self) -> dict[str, Any]:
-        if not self.critic_kind:
-            return {}
-        network: dict[str, Any] = {}
-        if hasattr(self, "critic"):
-            network = export_weights(self.critic)
-        elif self.critic_kind == "own":
-            network = export_weights(self.model, adapter=CRITIC)
-        return {
-            **{_HEAD + name: array for name, array in export_weights(self.value_head).items()},
-            **{_NETWORK + name: array for name, array in network.items()},
-        }
-
-
-def _part(state: Mapping[str, Any], prefix: str) -> dict[str, Any]:
-    return {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
+    def _parts(self) -> dict[str, tuple[nn.Module, str]]:
+        """Prefix of names in a state -> the network with these weights, and its adapter."""
+        parts: dict[str, tuple[nn.Module, str]] = {"": (self.model, ADAPTER)}
+        if self.critic_kind:
+            parts[_HEAD] = self.value_head, ADAPTER
+        if self.critic_kind == "own":
+            separate = hasattr(self, "critic")
+            parts[_NETWORK] = (self.critic, ADAPTER) if separate else (self.model, CRITIC)
+        return parts

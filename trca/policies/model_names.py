@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from trca.common.errors import first_line
 from trca.common.files import find
-from trca.policies.adapters import is_adapter
 from trca.policies.smollm2 import SMOLLM2, smollm2_folder
+from trca.policies.weight_files import ADAPTER_CONFIG, is_adapter
 
 TINY: Final = "tiny"
 SHRUNK: Final = "shrunk:"
@@ -79,13 +79,13 @@ def _adapter_folder(name: str) -> Path | None:
     if not path.exists() and name.count("/") == 1 and not missing_folder(name):
         from huggingface_hub import try_to_load_from_cache
 
-        cached = try_to_load_from_cache(name, "adapter_config.json")
+        cached = try_to_load_from_cache(name, ADAPTER_CONFIG)
         path = Path(cached).parent if isinstance(cached, str) else path
     return path if is_adapter(path) else None
 
 
 def missing_folder(name: str) -> str:
-    """One sentence for the path of a folder that does not exist; blank for any other name."""
+    """One sentence for the path of a folder that does not exist; empty for any other name."""
     if name == SMOLLM2 and not smollm2_folder().is_dir():
         return f"model {SMOLLM2} is not on this machine: fetch it with trca data smollm2"
     if find(name).is_dir() or is_gguf(name) or name.startswith(SHRUNK):
@@ -99,12 +99,9 @@ def missing_folder(name: str) -> str:
 
 
 def local_model(
-    name: str,
-    env_id: str | type,
-    env_config: Mapping[str, Any],
-    response_format: str,
+    name: str, env_id: str | type, env_config: Mapping[str, Any], response_format: str
 ) -> str:
-    """Returns the folder of a model on this machine; blank if the model cannot be read here.
+    """Returns the folder of a model on this machine; empty if the model cannot be read here.
 
     Builds no tiny policy. Takes the arguments of `resolve_model`.
     """
@@ -112,14 +109,12 @@ def local_model(
 
     if name == TINY:
         folder = tiny_folder(env_id, env_config, response_format)
-        return str(folder) if folder.is_dir() else ""
-    local = name.startswith(SHRUNK) or is_gguf(name) or find(name).is_dir()
-    if local or _adapter_folder(name) or (name == SMOLLM2 and smollm2_folder().is_dir()):
+    else:
         try:
-            return resolve_model(name, env_id=env_id)
+            folder = Path(resolve_model(name, env_id=env_id))
         except (ImportError, ValueError):  # `missing_model` has the reason
             return ""
-    return ""
+    return str(folder) if folder.is_dir() else ""
 
 
 def is_packaged(name: str) -> bool:
@@ -133,7 +128,7 @@ def is_gguf(name: str) -> bool:
 
 
 def missing_model(name: str, ask_hub: bool = True) -> str:
-    """Why the config or the tokenizer of a model cannot be opened; blank if both can.
+    """Why the config or the tokenizer of a model cannot be opened; empty if both can.
 
     Args:
         name: See `resolve_model`.
@@ -177,7 +172,7 @@ def missing_on_hub(name: str) -> str:
     from huggingface_hub import HfApi, try_to_load_from_cache
     from huggingface_hub.errors import HfHubHTTPError, RepositoryNotFoundError
 
-    kept = (try_to_load_from_cache(name, f) for f in ("config.json", "adapter_config.json"))
+    kept = (try_to_load_from_cache(name, f) for f in ("config.json", ADAPTER_CONFIG))
     try:
         if not any(isinstance(path, str) for path in kept):
             HfApi().model_info(name, timeout=_HUB_S)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,9 +18,8 @@ from trca.common.cache import build_once, cache_folder, digest
 from trca.common.errors import first_line
 from trca.common.extras import missing_extra
 from trca.common.files import sha256
-from trca.policies.adapters import base_folder, is_adapter
 from trca.policies.dtypes import AUTO, check_dtype
-from trca.policies.weight_files import weights_hash
+from trca.policies.weight_files import ADAPTER_CONFIG, is_adapter, weights_folder, weights_hash
 
 _VOCABULARIES: Final = ("tokenizer.json", "vocab.json", "tokenizer.model")
 _ADAPTER_WEIGHTS: Final = ("adapter_model.safetensors", "adapter_model.bin")
@@ -140,8 +140,9 @@ def quiet() -> Iterator[None]:
 def merged_model(folder: Path, resolve: Callable[[str], str] = str) -> Path:
     """Folder of an adapter's base model with the adapter in its weights.
 
-    The first call merges in float32 and saves in the precision of the base model. The tokenizer is
-    the adapter's, or the base model's if the adapter has none.
+    TRL, verl, LLaMA-Factory and peft save a fine-tuned model as an adapter. The first call merges
+    in float32 and saves in the precision of the base model. The tokenizer is the adapter's, or the
+    base model's if the adapter has none.
 
     Args:
         folder: An adapter of a causal language model, in peft's format.
@@ -154,12 +155,12 @@ def merged_model(folder: Path, resolve: Callable[[str], str] = str) -> Path:
 
     Raises:
         ImportError: If the package ``peft`` is missing.
-        ValueError: If the adapter is no LoRA adapter, lacks its weights or does not fit its base
+        ValueError: If the adapter is not a LoRA adapter, lacks its weights or does not fit its base
             model, or if the base model is not on this machine.
     """
     if message := missing_extra("peft", "a LoRA adapter", "lora"):
         raise ImportError(message)
-    base = base_folder(folder, resolve)
+    base = _base_folder(folder, resolve)
     weights = next((p for name in _ADAPTER_WEIGHTS if (p := folder / name).is_file()), None)
     if weights is None:
         raise ValueError(f"{folder} is a LoRA adapter without {' or '.join(_ADAPTER_WEIGHTS)}")
@@ -171,6 +172,35 @@ def merged_model(folder: Path, resolve: Callable[[str], str] = str) -> Path:
     ]
     name = f"{digest(texts, sha256(weights), weights_hash(str(base)))}-{_MERGED}"
     return build_once(cache_folder() / "merged" / name, lambda draft: _merge(folder, base, draft))
+
+
+def _base_folder(adapter: Path, resolve: Callable[[str], str]) -> Path:
+    """The folder of an adapter's base model, which is on this machine."""
+    try:
+        config = json.loads((adapter / ADAPTER_CONFIG).read_text())
+        kind, task = config["peft_type"], config.get("task_type")
+        base = str(config.get("base_model_name_or_path") or "")
+    except (ValueError, KeyError, AttributeError, TypeError) as error:
+        raise ValueError(f"{adapter / ADAPTER_CONFIG} is not a config of peft: {error!r}") from None
+    if kind != "LORA" or task not in (None, "CAUSAL_LM"):
+        raise ValueError(
+            f"{adapter} is an adapter with peft_type {kind} and task_type {task}: give a LORA"
+            " adapter of a CAUSAL_LM, or merge the adapter and give the merged model"
+        )
+    try:
+        folder = weights_folder(resolve(base)) if base else adapter
+        if folder != adapter and weights_hash(str(folder)):
+            return folder
+    except OSError:  # not in the hub's cache
+        fix = f"run: hf download {base}"
+    except ValueError as error:
+        fix = f"{first_line(error)} in {ADAPTER_CONFIG}"
+    else:
+        fix = f"name a folder with weights or a hub name in {ADAPTER_CONFIG}"
+    raise ValueError(
+        f"{adapter} is a LoRA adapter, and its base model {base!r} (base_model_name_or_path) is"
+        f" not on this machine: {fix}"
+    )
 
 
 def _merge(adapter: Path, base: Path, target: Path) -> None:

@@ -70,11 +70,6 @@ def gathered(tensor: Tensor) -> Tensor:
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
-def own_share(tensor: Tensor) -> Tensor:
-    """Returns the shard of a tensor that this process holds."""
-    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
-
-
 def split_like(tensor: Tensor, like: Tensor) -> Tensor:
     """Shards a full tensor, present on every process, in the same way as the tensor ``like``."""
     if not isinstance(like, DTensor):

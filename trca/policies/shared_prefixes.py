@@ -85,16 +85,8 @@ def share_prefixes(
     for before, row, size in zip(order, order[1:], common, strict=False):
         node[row, :size] = node[before, :size]
     owner = np.flatnonzero(distinct)
-
-    def to(values: NDArray[np.int64]) -> Tensor:
-        return torch.from_numpy(values).to(device)
-
-    return SharedPrefixes(
-        input_ids=to(ids.ravel()[owner][None]),
-        position_ids=to((owner % width)[None]),
-        node=to(node),
-        owner=to(owner),
-    )
+    arrays = (ids.ravel()[owner][None], (owner % width)[None], node, owner)
+    return SharedPrefixes(*(torch.from_numpy(array).to(device) for array in arrays))
 
 
 def hidden_places(
@@ -116,33 +108,21 @@ def hidden_places(
     return shared.inputs(), torch.zeros_like(row), shared.node[row, position]
 
 
-def can_share(model: Any) -> bool:
-    """Whether a model's attention can use `SharedPrefixes`.
+def enable_sharing(model: Any) -> None:
+    """Makes a causal LM's attention accept `SharedPrefixes`, if the architecture allows it.
 
-    Args:
-        model: A Hugging Face causal LM.
+    A forward pass without `SharedPrefixes` is unchanged.
     """
     config = model.config
     kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
     window = getattr(config, "sliding_window", None) and getattr(config, "use_sliding_window", True)
-    return (
+    if (
         config.model_type in ARCHITECTURES
         and kinds == {"full_attention"}
         and not window
-        and config._attn_implementation in ("sdpa", _NAME)
-    )
-
-
-def enable_sharing(model: Any) -> None:
-    """Makes a model's attention accept `SharedPrefixes`, if the architecture allows it.
-
-    A forward pass without `SharedPrefixes` is unchanged.
-
-    Args:
-        model: A Hugging Face causal LM.
-    """
-    if can_share(model):
-        model.config._attn_implementation = _NAME
+        and config._attn_implementation == "sdpa"
+    ):
+        config._attn_implementation = _NAME
 
 
 def shares(model: Any) -> bool:

@@ -8,13 +8,11 @@ float32. ``python benchmarks/tiny_policy.py --ship`` rebuilds the policies.
 from __future__ import annotations
 
 import json
-import shutil
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from trca.common.files import sha256, write_json
-from trca.policies.models import load_model, quiet
+from trca.common.files import sha256
 
 FOLDER: Final = Path(__file__).with_name("tiny_data")
 MANIFEST: Final = "manifest.json"
@@ -28,7 +26,7 @@ class ShippedPolicy:
         env: Name of the environment.
         env_config: Keyword arguments of the environment.
         response_format: Name of the response format.
-        recipe: Digest of the recipe (see `trca.policies.tiny.recipe_of`); blank before a build.
+        recipe: Digest of the recipe (see `trca.policies.tiny.recipe_of`); empty before a build.
         sha256: SHA-256 of each file, by file name.
     """
 
@@ -52,7 +50,7 @@ def shipped_folder(recipe: str) -> Path | None:
 
 
 def damage(folder: str | Path) -> str:
-    """Describes a missing or changed file of a shipped policy; blank if every hash matches.
+    """Describes a missing or changed file of a shipped policy; empty if every hash matches.
 
     Args:
         folder: Folder of a model. Only the files of shipped policies are checked.
@@ -69,24 +67,3 @@ def damage(folder: str | Path) -> str:
                 " damaged. Reinstall the package; in a checkout, run git restore on the file"
             )
     return ""
-
-
-def write_shipped(name: str, built: Path, recipe: str) -> ShippedPolicy:
-    """Stores a policy in the package, in float16, and writes digest and hashes to the manifest.
-
-    Args:
-        name: Name of the policy in the manifest.
-        built: Folder of the policy in float32.
-        recipe: Digest of the recipe.
-    """
-    policies = manifest()
-    target = FOLDER / name
-    shutil.rmtree(target, ignore_errors=True)
-    with quiet():
-        load_model(str(built)).half().save_pretrained(target)
-    for path in built.glob("tokenizer*.json"):
-        shutil.copy(path, target)
-    hashes = {path.name: sha256(path) for path in sorted(target.iterdir())}
-    policies[name] = replace(policies[name], recipe=recipe, sha256=hashes)
-    write_json(FOLDER / MANIFEST, {key: asdict(policy) for key, policy in policies.items()})
-    return policies[name]

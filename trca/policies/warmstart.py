@@ -30,6 +30,8 @@ from trca.envs.responses import ACTION_FORMAT, ResponseFormat
 from trca.envs.text_env import DEFAULT_AGENT
 from trca.policies.prompts import compact_prompt, with_subgoal
 
+Row = tuple[list[int], list[int]]
+"""Ids of a prompt and its response."""
 SNAPSHOT_UPDATES: Final = 100
 """Updates between two snapshots of imitation."""
 
@@ -46,6 +48,57 @@ class Stage:
 
     randomness: float
     updates: int
+
+
+@dataclass(frozen=True)
+class TinySpec:
+    """The recipe of a tiny policy, except for the environment.
+
+    Attributes:
+        hidden_size: Width d.
+        layers: Number of layers.
+        heads: Query heads.
+        kv_heads: Key-value heads.
+        feed_forward: Width of the feed-forward layers.
+        mimetic: Whether attention starts by copying the attended tokens; see
+            `trca.policies.tiny.new_model`.
+        words: Largest number of words of the environment that become tokens.
+        merges: Largest number of BPE merges for the rarer words.
+        history_length: Number of past actions in the prompt. Training must use the same number.
+        worlds: Number of generated environments that the demonstrator plays. They replace a
+            ``generated`` environment of seed s and have the seeds s + 1, s + 2 and so on, so that
+            the policy cannot memorize the answers of seed s. With 0 the demonstrator plays the
+            environment of seed s.
+        deliberate: Prefixes of actions that the demonstrator never takes at random.
+        stages: Stages of imitation, in order.
+        batch_size: Rows per update.
+        lr: Highest learning rate.
+        warmup: Updates until the highest learning rate.
+        prompt_weight: Weight of the loss on the prompt. The loss on the response has weight 1.
+        seed: Seed of weights, tasks, actions and order.
+        threads: Number of threads that split a batch. The number changes the rounding.
+        max_steps: Step limit of the demonstrator's episodes; `None` for the environment's limit.
+    """
+
+    hidden_size: int = 128
+    layers: int = 3
+    heads: int = 4
+    kv_heads: int = 2
+    feed_forward: int = 384
+    mimetic: bool = False
+    words: int = 2000
+    merges: int = 1000
+    history_length: int = 0
+    worlds: int = 0
+    deliberate: tuple[str, ...] = ()
+    stages: tuple[Stage, ...] = (Stage(0.3, 1200), Stage(0.8, 300))
+    batch_size: int = 32
+    lr: float = 2e-3
+    warmup: int = 100
+    prompt_weight: float = 0.2
+    seed: int = 0
+    threads: int = 2
+    max_steps: int | None = None
 
 
 @dataclass(frozen=True)
@@ -93,22 +146,26 @@ def demonstrate(
     draw = random.Random(seed)
     plans = response_format.write_plan is not None
     players = [Demonstrations(env, randomness, deliberate, plans, draw) for env in envs]
-    inner_envs: list[Any] = [env.unwrapped for env in envs]
-    tasks = [
-        (player, inner, task)
-        for player, inner in zip(players, inner_envs, strict=True)
-        for task in inner.task_ids
-    ]
+    tasks = [(player, task) for player in players for task in player.get_wrapper_attr("task_ids")]
     examples: list[Example] = []
     while len(examples) < steps:
-        env, inner, task = draw.choice(tasks)
+        env, task = draw.choice(tasks)
+        inner: Any = env.unwrapped
         observation, info = env.reset(options={"task": task})
         pasts = defaultdict[str, list[tuple[str, str]]](list)
         subgoals, over = defaultdict[str, str](str), False
         while not over:
             agent = info.get("agent", DEFAULT_AGENT)
             past, subgoal = pasts[agent], subgoals[agent]
-            prompt = _prompt(inner, info, observation, past, history_length, subgoal)
+            prompt = compact_prompt(
+                with_subgoal(info["task"], subgoal),
+                len(past),
+                inner.max_steps,
+                past[-history_length:] if history_length else (),
+                info.get("memory", ""),
+                observation,
+                [a for a in info["admissible_actions"] if a not in inner.idle_actions],
+            )
             action = info[DEMONSTRATION].action
             response, subgoals[agent] = info[DEMONSTRATION].respond(response_format, subgoal)
             examples.append(Example(prompt, action, response))
@@ -119,35 +176,10 @@ def demonstrate(
     return examples
 
 
-def _prompt(
-    env: Any,
-    info: dict[str, Any],
-    observation: str,
-    past: Sequence[tuple[str, str]],
-    history_length: int,
-    subgoal: str,
-) -> str:
-    return compact_prompt(
-        with_subgoal(info["task"], subgoal),
-        len(past),
-        env.max_steps,
-        past[-history_length:] if history_length else (),
-        info.get("memory", ""),
-        observation,
-        [action for action in info["admissible_actions"] if action not in env.idle_actions],
-    )
-
-
 def imitate(
     model: Any,
-    stages: Sequence[Sequence[tuple[list[int], list[int]]]],
-    *,
-    batch_size: int,
-    lr: float,
-    warmup: int,
-    prompt_weight: float,
-    seed: int,
-    threads: int,
+    stages: Sequence[Sequence[Row]],
+    spec: TinySpec,
     tick: Report,
     snapshot: Path | None = None,
 ) -> float:
@@ -160,13 +192,8 @@ def imitate(
 
     Args:
         model: A Hugging Face causal LM, trained in place.
-        stages: Rows of prompt ids and response ids.
-        batch_size: Rows per update.
-        lr: The highest learning rate.
-        warmup: Updates until the highest learning rate.
-        prompt_weight: Weight of the prompt's loss.
-        seed: Seed of the order of the rows.
-        threads: Number of parts of a batch that are computed at the same time.
+        stages: Rows of each stage.
+        spec: Batch size, learning rate, weight of the prompt, seed of the order, and threads.
         tick: Receives the progress.
         snapshot: File for the state, written every `SNAPSHOT_UPDATES` updates. If the file exists,
             imitation resumes from it, and the result is bit for bit that of an uninterrupted run.
@@ -174,10 +201,9 @@ def imitate(
     Returns:
         The response loss in nats per token, mean over the last twentieth of the updates.
     """
-    updates = [len(rows) // batch_size for rows in stages]
-    total = sum(updates)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=lr, betas=(0.9, 0.98), weight_decay=0.01)
+    total = sum(len(rows) // spec.batch_size for rows in stages)
     parameters = list(model.parameters())
+    optimizer = torch.optim.AdamW(parameters, lr=spec.lr, betas=(0.9, 0.98), weight_decay=0.01)
     losses: list[float] = []
     kept = 0
     if snapshot is not None and snapshot.is_file():
@@ -187,21 +213,22 @@ def imitate(
         losses, kept = state["losses"], len(state["losses"])
     seen = 0
 
-    def share_gradients(share: Sequence[tuple[list[int], list[int]]]) -> tuple[Any, float]:
-        loss, response_loss = _loss(model, share, prompt_weight)
+    def share_gradients(share: Sequence[Row]) -> tuple[Any, float]:
+        loss, response_loss = _loss(model, share, spec.prompt_weight)
         return torch.autograd.grad(loss * len(share), parameters), response_loss * len(share)
 
+    threads = spec.threads
     model.train()
     with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
         for number, rows in enumerate(stages):
-            for batch in _batches(rows, batch_size, seed + number):
+            for batch in _batches(rows, spec.batch_size, spec.seed + number):
                 seen += 1
                 if seen <= kept:
                     continue
                 done = len(losses)
                 fall = 0.05 + 0.95 * 0.5 * (1.0 + np.cos(np.pi * done / total))
                 for group in optimizer.param_groups:
-                    group["lr"] = float(lr * min(1.0, (done + 1) / warmup) * fall)
+                    group["lr"] = float(spec.lr * min(1.0, (done + 1) / spec.warmup) * fall)
                 shares = [batch[k::threads] for k in range(min(threads, len(batch)))]
                 gradients, response_losses = zip(*pool.map(share_gradients, shares), strict=True)
                 for parameter, *parts in zip(parameters, *gradients, strict=True):
@@ -211,24 +238,21 @@ def imitate(
                 losses.append(sum(response_losses) / len(batch))
                 tick(f"imitating, loss {np.mean(losses[-50:]):.3f}", len(losses), total)
                 if snapshot is not None and len(losses) % SNAPSHOT_UPDATES == 0:
-                    _keep(snapshot, model, optimizer, losses)
+                    written = snapshot.with_name(f"{snapshot.name}.new")
+                    torch.save(
+                        {
+                            "model": model.state_dict(),
+                            "optimizer": optimizer.state_dict(),
+                            "losses": losses,
+                        },
+                        written,
+                    )
+                    written.replace(snapshot)
     model.eval()
     return float(np.mean(losses[-max(1, total // 20) :]))
 
 
-def _keep(
-    snapshot: Path, model: Any, optimizer: torch.optim.Optimizer, losses: list[float]
-) -> None:
-    """Writes the state of imitation to a file atomically."""
-    state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "losses": losses}
-    written = snapshot.with_name(f"{snapshot.name}.new")
-    torch.save(state, written)
-    written.replace(snapshot)
-
-
-def _batches(
-    rows: Sequence[tuple[list[int], list[int]]], size: int, seed: int
-) -> Iterator[list[tuple[list[int], list[int]]]]:
+def _batches(rows: Sequence[Row], size: int, seed: int) -> Iterator[list[Row]]:
     """Yields full batches of rows of similar length, in random order."""
     draw = random.Random(seed)
     order = list(rows)
@@ -241,9 +265,7 @@ def _batches(
         yield from batches
 
 
-def _loss(
-    model: Any, batch: Sequence[tuple[list[int], list[int]]], prompt_weight: float
-) -> tuple[Tensor, float]:
+def _loss(model: Any, batch: Sequence[Row], prompt_weight: float) -> tuple[Tensor, float]:
     width = -(-max(len(prompt) + len(response) for prompt, response in batch) // 8) * 8
     ids = np.zeros((len(batch), width), dtype=np.int64)
     weights = np.zeros((len(batch), width), dtype=np.float32)

@@ -15,6 +15,12 @@ from trca.common.files import FileVersion, sha256, versions
 _PATTERNS: Final = ("*.safetensors", "*/*.safetensors", "pytorch_model*.bin")
 """Weight files of a model, then of the roles of a team, then of an older model."""
 _AT_ONCE: Final = 4
+ADAPTER_CONFIG: Final = "adapter_config.json"
+
+
+def is_adapter(folder: Path) -> bool:
+    """Whether a folder holds a LoRA adapter, in the format of peft, TRL, verl and LLaMA-Factory."""
+    return (folder / ADAPTER_CONFIG).is_file()
 
 
 def weights_folder(model: str) -> Path:
@@ -46,7 +52,7 @@ def weights_hash(model: str) -> str:
         model: See `weights_folder`.
 
     Returns:
-        64 hex digits; blank if the folder has no weight file.
+        64 hex digits; empty if the folder has no weight file.
     """
     folder = weights_folder(model)
     candidates = (sorted(folder.glob(pattern)) for pattern in _PATTERNS)

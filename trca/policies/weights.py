@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
 from trca.policies.lora import ADAPTER, has_lora, lora_tensors
-from trca.policies.sharding import gathered, own_share, split_like
+from trca.policies.sharding import gathered, split_like
 
 State = dict[str, Any]
 
@@ -40,9 +40,17 @@ def export_weights(
         local = tensor.detach()
         if dtype is not None and local.dtype.is_floating_point:
             local = local.to(dtype)  # before it is gathered: fewer bytes travel
-        together = gathered(local)
-        if not isinstance(local, DTensor) or torch.distributed.get_rank() == 0:
-            state[name] = _to_array(together, tensor)
+        array = gathered(local)
+        if isinstance(local, DTensor) and torch.distributed.get_rank() > 0:
+            continue
+        array = array.cpu().contiguous()
+        shard = tensor.to_local() if isinstance(tensor, DTensor) else tensor
+        if array.data_ptr() == shard.data_ptr():  # nothing has copied it yet
+            array = array.clone()
+        if array.dtype == torch.bfloat16:
+            state[name] = array.view(torch.int16).numpy().view(np.uint16)
+        else:
+            state[name] = array.numpy()
     return state
 
 
@@ -105,16 +113,6 @@ def named_tensors(model: nn.Module, adapter: str = ADAPTER) -> dict[str, Tensor]
             seen.add(id(tensor))
             named[name] = tensor
     return named
-
-
-def _to_array(tensor: Tensor, model_tensor: Tensor) -> np.ndarray[Any, Any]:
-    """Returns an array that shares no memory with the model, and copies at most once."""
-    local = tensor.cpu().contiguous()
-    if local.data_ptr() == own_share(model_tensor).data_ptr():
-        local = local.clone()
-    if local.dtype == torch.bfloat16:
-        return local.view(torch.int16).numpy().view(np.uint16)
-    return np.asarray(local.numpy())
 
 
 def to_tensor(value: Any) -> Tensor:

@@ -120,7 +120,7 @@ def test_an_adapter_that_the_engine_does_not_support_is_refused(make_config, mon
 
 
 def test_an_object_that_is_no_engine_is_refused(make_config):
-    with pytest.raises(ValueError, match="'json:loads' is no subclass"):
+    with pytest.raises(ValueError, match="'json:loads' is not a subclass"):
         make_config(engine="json:loads").validate()
 
 

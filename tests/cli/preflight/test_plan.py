@@ -424,8 +424,7 @@ def test_a_dry_run_notes_settings_of_the_tiny_policy_for_another_model():
 
 def test_an_engine_of_a_users_file_states_its_memory(tmp_path):
     (tmp_path / "mine.py").write_text(
-        "from trca.policies.engines.engine import Engine\n"
-        "from trca.policies.engines.memory import EngineMemory\n"
+        "from trca.policies.engines.engine import Engine, EngineMemory\n"
         "class Mine(Engine):\n"
         "    def submit(self, request, sampling): ...\n"
         "    @classmethod\n"

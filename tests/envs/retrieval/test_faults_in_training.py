@@ -17,8 +17,8 @@ from trca.envs.retrieval.bm25 import BM25Retriever
 from trca.envs.retrieval.indexing import index_corpus
 from trca.envs.retrieval.server import create_app
 from trca.envs.searchqa.data.generate import generated
-from trca.policies.tiny import TinySpec, build_tiny
-from trca.policies.warmstart import Stage
+from trca.policies.tiny import build_tiny
+from trca.policies.warmstart import Stage, TinySpec
 
 PASSAGES = 200
 GROUPS, SIZE = 4, 4

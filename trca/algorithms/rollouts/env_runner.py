@@ -50,8 +50,7 @@ from trca.envs.teams.env import TeamEnv
 from trca.envs.text_env import Gold, MissingPartError
 from trca.policies.canary import Canary, ask, digest
 from trca.policies.engines import engine_class
-from trca.policies.engines.engine import Engine, SamplingParams
-from trca.policies.engines.several import SeveralEngines
+from trca.policies.engines.engine import Engine, SamplingParams, SeveralEngines
 from trca.records import Rollout, by_agent, by_episode
 from trca.rubric.rewards import DEFAULT_LAMBDA
 

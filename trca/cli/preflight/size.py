@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from trca.policies.dtypes import DTYPES
-from trca.policies.engines.memory import EngineLoad, EngineMemory
+from trca.policies.engines.engine import EngineLoad, EngineMemory
 
 if TYPE_CHECKING:
     from trca.algorithms.settings.parameters import TextParameters

@@ -16,8 +16,8 @@ from trca.algorithms.settings.parameters import TextParameters
 from trca.cli.show.console import noise_to, tracing_to
 from trca.common.cache import build_once, cache_folder, digest
 from trca.common.names import nearest
-from trca.policies.adapters import is_adapter
 from trca.policies.model_names import is_gguf, is_packaged
+from trca.policies.weight_files import is_adapter
 from trca.runs.folder import DEFAULT_ROOT, RunFolder, Which, run_name
 from trca.runs.selection import Selection
 from trca.tune_configs.files import ConfigError, assign, read

@@ -81,14 +81,8 @@ def react_prompt(
 ) -> str:
     """Returns the prompt of a step.
 
-    Args:
-        instruction: The instruction.
-        step: Number of earlier actions.
-        max_steps: The step limit.
-        history: Pairs of an observation and its complete response, oldest first.
-        memory: Reflections on earlier attempts; blank in the first attempt.
-        observation: The current observation.
-        admissible: The admissible actions; empty if the environment does not list them.
+    Arguments as in `Prompter.encode`. ``history`` has the complete responses, and ``memory`` the
+    reflections on earlier attempts.
     """
     choice = "one of the admissible actions" if admissible else "one action"
     lines = [

@@ -42,14 +42,8 @@ def reflection_prompt(
 ) -> str:
     """Returns the prompt of a reflection.
 
-    Args:
-        instruction: The instruction.
-        step: Number of actions of the failed attempt.
-        max_steps: Not shown.
-        history: Pairs of an observation and its response, oldest first.
-        memory: Reflections on earlier attempts.
-        observation: The observation after the last action.
-        admissible: Not shown.
+    Arguments as in `react_prompt`, after the last action. ``max_steps`` and ``admissible`` are not
+    shown.
     """
     lines = [f"You acted in a text environment. Your task was to: {instruction}"]
     if memory:

@@ -35,14 +35,14 @@ def engine_class(name: str) -> type[Engine]:
         name: A registered name or ``path/to/file.py:Class``.
 
     Raises:
-        ValueError: For an unknown name, or an object that is no subclass of `Engine`.
+        ValueError: For an unknown name, or an object that is not a subclass of `Engine`.
     """
     from trca.policies.engines.engine import Engine
 
     entry: object = ENGINES.get(name)
     if not (isinstance(entry, type) and issubclass(entry, Engine)):
         raise ValueError(
-            f"engine {name!r} is no subclass of trca.policies.engines.engine.Engine: name such a"
+            f"engine {name!r} is not a subclass of trca.policies.engines.engine.Engine: name such a"
             " class"
         )
     return entry

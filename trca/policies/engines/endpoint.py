@@ -86,7 +86,7 @@ class EndpointEngine(Engine):
 
     @classmethod
     def missing(cls) -> str:
-        """How to install the client; blank if it is installed."""
+        """How to install the client; empty if it is installed."""
         return missing_client()
 
     @classmethod

@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trca.common.thoughts import Thought
-from trca.policies.engines.memory import EngineLoad, EngineMemory
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +97,50 @@ class EngineSpec:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class EngineLoad:
+    """The models and rollouts of one env runner.
+
+    Attributes:
+        policies: Number of policies.
+        weights: Bytes of the weights of one policy, without adapter.
+        adapter: Bytes of the adapter of one policy; 0 without adapters.
+        rollouts: Rollouts of the env runner.
+        row: Bytes of keys and values of one rollout at the longest prompt and response.
+        gpu: Bytes of a GPU; `None` on a CPU or for a GPU of unknown size.
+        options: The engine's settings (`engine_config`).
+    """
+
+    policies: int
+    weights: float
+    adapter: float
+    rollouts: int
+    row: float
+    gpu: float | None
+    options: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class EngineMemory:
+    """The memory of one env runner's engines, on each of their devices, at least.
+
+    Attributes:
+        weights: Bytes of weights.
+        cache: Bytes of keys and values.
+        rows: Rollouts that the engine takes at once.
+        devices: Number of devices that share a model.
+    """
+
+    weights: float
+    cache: float
+    rows: int
+    devices: int = 1
+
+    def rollouts_at_once(self, row: float) -> int:
+        """Rollouts whose keys and values fit at once, of ``row`` bytes each."""
+        return min(self.rows, int(self.cache * self.devices / row))
+
+
 class Engine(ABC):
     """Generates completions with one version of the policy's weights.
 
@@ -108,13 +151,13 @@ class Engine(ABC):
     Attributes:
         version: Version of the weights.
         closed: Whether `close` was called. `submit` and `load_weights` call `refuse_if_closed`.
-        extra: Extra of this package that installs the engine; blank without an extra.
+        extra: Extra of this package that installs the engine; empty without an extra.
         remote: Whether the model is at an endpoint: ``EngineSpec.model`` is its name there.
         takes_weights: Whether `load_weights` takes the policy's weights; training needs it.
         gives_logprobs: Whether completions have log-probabilities.
         takes_adapters: Whether `load_weights` takes a LoRA adapter without its base.
         frees_memory: Whether `sleep` can free memory for a learner on the same GPU.
-        split_option: Key of ``engine_config`` with the number of GPUs that share one model; blank
+        split_option: Key of ``engine_config`` with the number of GPUs that share one model; empty
             if an engine has one GPU.
         ids_per_token: Prompt ids per token, for limits on prompts.
     """
@@ -185,12 +228,12 @@ class Engine(ABC):
 
     @classmethod
     def missing(cls) -> str:
-        """How to install the engine on this machine; blank if it is installed."""
+        """How to install the engine on this machine; empty if it is installed."""
         return ""
 
     @classmethod
     def untrainable(cls) -> str:
-        """Why no policy can be trained with this engine; blank if training works."""
+        """Why no policy can be trained with this engine; empty if training works."""
         if cls.remote:
             return (
                 "asks a model elsewhere, whose weights cannot be trained: evaluate it with"
@@ -293,3 +336,50 @@ class BatchEngine(Engine):
             return
         for (_, future), completion in zip(batch, completions, strict=True):
             future.set_result(completion)
+
+
+class SeveralEngines(Engine):
+    """Sends each request to the engine of its policy (`Request.module`).
+
+    Attributes:
+        engines: Engines by id of their policy.
+        version: Version of the weights of all engines.
+    """
+
+    def __init__(self, engines: Mapping[str, Engine]) -> None:
+        """Takes one or more open engines of the same class; they share memory."""
+        self.engines = dict(engines)
+        first, *_ = opened = list(self.engines.values())
+        self.version = first.version
+        type(first).share_memory(opened)
+
+    def submit(self, request: Request, sampling: SamplingParams) -> Future[Completion]:
+        """Starts a completion of the request's policy."""
+        return self.engines[request.module].submit(request, sampling)
+
+    @property
+    def in_batches(self) -> bool:
+        """Whether requests wait for `flush`."""
+        return any(engine.in_batches for engine in self.engines.values())
+
+    def flush(self) -> None:
+        """Runs the batch of each engine, in sequence."""
+        for engine in self.engines.values():
+            engine.flush()
+
+    def sleep(self) -> None:
+        """Ends a phase of sampling in every engine."""
+        for engine in self.engines.values():
+            engine.sleep()
+
+    def load_weights(self, weights: Mapping[str, Any], version: int) -> None:
+        """Takes new weights of each policy, by its id."""
+        for module, engine in self.engines.items():
+            engine.load_weights(weights[module], version)
+        self.version = version
+
+    def close(self) -> None:
+        """Closes every engine."""
+        super().close()
+        for engine in self.engines.values():
+            engine.close()

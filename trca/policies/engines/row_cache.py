@@ -1,13 +1,79 @@
-"""Keys, values and recurrent states of rows at different positions, for Hugging Face models."""
+"""Decoding of rows at different positions: their prompts, keys, values, states and attention."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
 
+import numpy as np
 import torch
 from torch import Tensor, nn
-from transformers import Cache, DynamicCache
+from transformers import AttentionInterface, AttentionMaskInterface, Cache, DynamicCache
 from transformers.cache_utils import DynamicLayer, LinearAttentionLayer
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import sdpa_mask
+
+_CPU: Final = 8, 4096
+"""Grid of the padded lengths, and most tokens of a pass: a CPU prefers few tokens."""
+_GPU: Final = 64, 16384
+"""The same for a GPU, which prefers few passes."""
+_NAME: Final = "trca_rows"
+_SPECIAL: Final = ("softcap", "s_aux", "position_bias")
+
+Prefix = tuple[int, ...]
+
+
+def read_prefixes(
+    model: Any,
+    prefixes: Sequence[Prefix],
+    cached: int,
+    recurrent: bool,
+    positions: int | None = None,
+) -> RowCache:
+    """Returns keys, values and states of token sequences; equal sequences are read once.
+
+    A pass has several prompts of one padded width. Prompts are padded on the right, where causal
+    attention ignores the padding. A recurrent state would include the padding, so a model with
+    ``linear_attention`` layers reads each prompt in a separate pass without padding.
+
+    Args:
+        model: A Hugging Face causal LM.
+        prefixes: The sequences, one per row; not empty for a model with ``linear_attention``.
+        cached: First number of positions of the cache.
+        recurrent: Whether the model has ``linear_attention`` layers.
+        positions: Number of positions of the model; None without a limit.
+    """
+    owners: dict[Prefix, list[int]] = defaultdict(list)
+    for place, prefix in enumerate(prefixes):
+        owners[prefix].append(place)
+    grid, most = _GPU if model.device.type == "cuda" else _CPU
+    by_width: dict[int, list[Prefix]] = defaultdict(list)
+    for prefix in owners:
+        width = len(prefix) if recurrent else -(-max(len(prefix), 1) // grid) * grid
+        by_width[min(width, positions or width)].append(prefix)
+    cache = RowCache(len(prefixes), cached)
+    for width, some in by_width.items():
+        count = 1 if recurrent else max(most // width, 1)
+        for first in range(0, len(some), count):
+            lines = some[first : first + count]
+            ids = np.zeros((len(lines), width), dtype=np.int64)
+            for line, prefix in enumerate(lines):
+                ids[line, : len(prefix)] = prefix
+            # With sliding windows the config would drop keys outside the window.
+            states = DynamicCache(config=model.config) if recurrent else DynamicCache()
+            model(
+                input_ids=torch.from_numpy(ids).to(model.device),
+                position_ids=torch.arange(width, device=model.device)[None],
+                past_key_values=states,
+                use_cache=True,
+                logits_to_keep=1,
+            )
+            pairs = [(line, p) for line, prefix in enumerate(lines) for p in owners[prefix]]
+            which, places = torch.tensor(pairs, device=model.device).T
+            cache.write(states, which, places)
+    return cache
 
 
 class RowCache(Cache):
@@ -20,7 +86,7 @@ class RowCache(Cache):
     def __init__(self, rows: int, size: int) -> None:
         """Makes an empty cache; the first `write` sets the sizes of the heads."""
         super().__init__(layers=[])
-        self._own: list[_RowLayer | _StateLayer] = []
+        self._own: list[Any] = self.layers
         self.size = size
         self._rows = rows
 
@@ -29,9 +95,8 @@ class RowCache(Cache):
         for number, layer in enumerate(read.layers):
             if number == len(self._own):
                 recurrent = isinstance(layer, LinearAttentionLayer)
-                kind: Any = _StateLayer if recurrent else _RowLayer
+                kind = _StateLayer if recurrent else _RowLayer
                 self._own.append(kind(layer, self._rows, self.size))
-                self.layers.append(self._own[-1])
             self._own[number].write(layer, lines, places)
 
     @property
@@ -130,3 +195,58 @@ class _StateLayer(LinearAttentionLayer):
             (self.conv_states, other.conv_states),
             (self.recurrent_states, other.recurrent_states),
         )
+
+
+def row_attention(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    scaling: float | None = None,
+    **kwargs: Any,
+) -> tuple[Tensor, None]:
+    """Attention as Hugging Face models call it.
+
+    Args:
+        module: The attention layer.
+        query: Shape (rows, heads, queries, d). For one query a row, query heads meet the key-value
+            head that they share without a copy; all further calls go to PyTorch's attention, which
+            copies keys and values for each query head.
+        key: Shape (rows, key-value heads, size, d).
+        value: Shape (rows, key-value heads, size, d).
+        attention_mask: Additive, shape (rows, 1, 1, size).
+        scaling: Factor of the scores; None means the root of 1/d.
+        kwargs: Further arguments of the model.
+    """
+    rows, heads, queries, width = query.shape
+    if queries > 1 or attention_mask is None or any(kwargs.get(k) is not None for k in _SPECIAL):
+        return sdpa_attention_forward(
+            module, query, key, value, attention_mask, scaling=scaling, **kwargs
+        )
+    shared = key.shape[1]
+    grouped = query.reshape(rows, shared, heads // shared, width)
+    scale = width**-0.5 if scaling is None else scaling
+    scores = torch.matmul(grouped * scale, key.transpose(2, 3)) + attention_mask
+    weights = scores.softmax(-1, dtype=torch.float32).to(query.dtype)
+    return torch.matmul(weights, value).reshape(rows, 1, heads, value.shape[-1]), None
+
+
+AttentionInterface.register(_NAME, row_attention)
+AttentionMaskInterface.register(_NAME, sdpa_mask)
+
+
+@contextmanager
+def rows_attended(model: Any) -> Iterator[None]:
+    """Replaces a model's PyTorch attention by `row_attention` within the context.
+
+    Models that do not select their attention by name (Falcon) keep their attention.
+    """
+    config = model.config
+    before = config._attn_implementation
+    if before == "sdpa" and model._supports_attention_backend:
+        config._attn_implementation = _NAME
+    try:
+        yield
+    finally:
+        config._attn_implementation = before

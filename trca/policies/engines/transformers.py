@@ -7,8 +7,8 @@ A request's completion does not depend on the rest of its batch, bit for bit on 
 * Arithmetic: PyTorch's CPU kernels round a row independently of its neighbours if the tokens of a
   pass are a multiple of eight and all further sizes are equal (see the tests; passes of 1, 2 or 7
   tokens differ in the last bits). A pass therefore has rows of the same padded sizes, which are
-  functions of the length of each prompt, and copies fill up a pass of single tokens. `prefill`
-  pads prompts, and each row writes keys and values at the positions of its tokens.
+  functions of the length of each prompt, and copies fill up a pass of single tokens.
+  `read_prefixes` pads prompts, and each row writes keys and values at the positions of its tokens.
 
 On a GPU, where rounding depends on the batch, all requests are one batch.
 """
@@ -28,14 +28,13 @@ from trca.policies.architectures import RECURRENT, context_length
 from trca.policies.engines.engine import (
     BatchEngine,
     Completion,
+    EngineLoad,
+    EngineMemory,
     EngineSpec,
     Request,
     SamplingParams,
 )
-from trca.policies.engines.memory import EngineLoad, EngineMemory
-from trca.policies.engines.prefill import read_prefixes
-from trca.policies.engines.row_attention import rows_attended
-from trca.policies.engines.row_cache import RowCache
+from trca.policies.engines.row_cache import RowCache, read_prefixes, rows_attended
 from trca.policies.engines.stops import StopStrings, end_ids
 from trca.policies.lora import add_lora, share_bases
 from trca.policies.models import load_model, load_tokenizer
@@ -171,13 +170,7 @@ class TransformersEngine(BatchEngine):
     def _decode(
         self, requests: Sequence[Request], sampling: SamplingParams, cached: int
     ) -> list[Completion]:
-        """Completes requests.
-
-        Args:
-            requests: The requests.
-            sampling: Temperature and limits.
-            cached: First number of positions of the cache.
-        """
+        """Completes requests; ``cached`` is the first number of positions of the cache."""
         device = self.model.device
         rows = [_Row(request, sampling) for request in requests]
         places = self._filled(list(range(len(rows))))
@@ -196,7 +189,8 @@ class TransformersEngine(BatchEngine):
             chosen, logprobs = _sample(logits, uniform[:, turn], sampling.temperature)
             ids, scores = chosen.tolist(), logprobs.tolist()
             for place, row in list(live.items()):
-                row.add(ids[place], scores[place])
+                row.ids.append(ids[place])
+                row.logprobs.append(scores[place])
                 if ids[place] in self._ends or row.stops.ended_by(pieces[ids[place]]):
                     row.finish = "stop"
                     del live[place]
@@ -209,7 +203,15 @@ class TransformersEngine(BatchEngine):
                 tokens, positions, uniform = tokens[keep], positions[keep], uniform[keep]
                 cache.keep(keep)
                 live = dict(enumerate(live.values()))
-        return [row.completion(self.version) for row in rows]
+        return [
+            Completion(
+                ids=np.array(row.ids, dtype=np.int32),
+                logprobs=np.array(row.logprobs, dtype=np.float32),
+                finish_reason=row.finish,
+                version=self.version,
+            )
+            for row in rows
+        ]
 
     def _filled(self, places: list[int]) -> list[int]:
         """The places, filled up with copies of the first place to a multiple of eight."""
@@ -250,21 +252,9 @@ class _Row:
         stream = np.random.Generator(np.random.Philox(key=request.seed))
         self.uniform = stream.random(sampling.max_new_tokens)
         self.finish: Literal["stop", "length"] = "length"
-        self._ids: list[int] = []
-        self._logprobs: list[float] = []
+        self.ids: list[int] = []
+        self.logprobs: list[float] = []
         self.stops = StopStrings(sampling)
-
-    def add(self, token: int, logprob: float) -> None:
-        self._ids.append(token)
-        self._logprobs.append(logprob)
-
-    def completion(self, version: int) -> Completion:
-        return Completion(
-            ids=np.array(self._ids, dtype=np.int32),
-            logprobs=np.array(self._logprobs, dtype=np.float32),
-            finish_reason=self.finish,
-            version=version,
-        )
 
 
 def _sample(logits: Tensor, uniform: Tensor, temperature: float) -> tuple[Tensor, Tensor]:

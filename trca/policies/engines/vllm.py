@@ -13,7 +13,7 @@ Stop strings        vLLM detects some of them a token late; the surplus is cut o
                     continues the completion.
 Prefix cache        On. A push empties it, and prompts of two versions never share an entry.
 Weights             Pushed through a file in shared memory, in the engine's precision. Names and
-                    shapes are checked before: vLLM ignores missing tensors and dies of wrong
+                    shapes are checked before: vLLM ignores missing tensors and crashes on wrong
                     shapes. An adapter is pushed as a folder in peft's format. vLLM reads an evicted
                     adapter again, so the folder exists until its last request has ended.
 Push under way      Running requests are computed again under the new weights and keep their tokens.
@@ -43,8 +43,15 @@ from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
 
 from trca.common.extras import missing_extra
 from trca.policies.architectures import RECURRENT
-from trca.policies.engines.engine import Completion, Engine, EngineSpec, Request, SamplingParams
-from trca.policies.engines.memory import EngineLoad, EngineMemory
+from trca.policies.engines.engine import (
+    Completion,
+    Engine,
+    EngineLoad,
+    EngineMemory,
+    EngineSpec,
+    Request,
+    SamplingParams,
+)
 from trca.policies.engines.stops import StopStrings, end_ids
 from trca.policies.models import load_tokenizer, resolve_dtype
 from trca.policies.spans import token_bytes
@@ -111,7 +118,7 @@ class VLLMEngine(Engine):
 
     @classmethod
     def missing(cls) -> str:
-        """How to install vLLM; blank if vLLM is installed."""
+        """How to install vLLM; empty if vLLM is installed."""
         return missing_extra("vllm", "engine 'vllm'", "vllm")
 
     @classmethod
@@ -189,8 +196,9 @@ class VLLMEngine(Engine):
         self._lora = (spec.lora_rank, spec.lora_alpha)
         self._adapter: _Adapter | None = None
         self._pushes = count(1)
+        memory = _SHARED_MEMORY if os.access(_SHARED_MEMORY, os.W_OK) else None
         self._scratch = tempfile.TemporaryDirectory(
-            prefix="trca-", dir=_shared_memory(), ignore_cleanup_errors=True
+            prefix="trca-", dir=memory, ignore_cleanup_errors=True
         )
         self._folder = Path(self._scratch.name)
         self._ends = sorted(end_ids(model, self._tokenizer))
@@ -228,18 +236,11 @@ class VLLMEngine(Engine):
         before: Completion,
         adapter: _Adapter | None,
     ) -> None:
-        """Samples the rest of a completion.
+        """Samples the rest of a completion, and puts the completion into ``done``.
 
         vLLM ends a request at each stop string. A stop string within a native thought does not
         count: a second request continues behind the string, and reads its prompt from the prefix
         cache.
-
-        Args:
-            done: Receives the completion.
-            request: The request.
-            sampling: Temperature and limits of the whole completion.
-            before: The tokens so far.
-            adapter: The adapter of the whole completion.
         """
         from trca.policies.engines.vllm_server import sampling_params
 
@@ -288,9 +289,16 @@ class VLLMEngine(Engine):
             self._server.load(str(path))
             path.unlink()
         else:
-            push = next(self._pushes)
-            folder = self._adapter_folder(tensors, push)
-            self._adapter = _Adapter(self._server.adapter(push, folder), folder)
+            push = next(self._pushes)  # a folder in peft's format
+            folder = self._folder / f"adapter-{push}"
+            folder.mkdir()
+            rank, alpha = self._lora
+            layers = sorted({name.rsplit(".", 3)[1] for name in tensors})
+            config = {"peft_type": "LORA", "r": rank, "lora_alpha": alpha, "target_modules": layers}
+            (folder / "adapter_config.json").write_text(json.dumps(config))
+            named = {f"base_model.model.{name}": tensor for name, tensor in tensors.items()}
+            save_file(named, folder / "adapter_model.safetensors")
+            self._adapter = _Adapter(self._server.adapter(push, str(folder)), str(folder))
         self.version = version
 
     def close(self) -> None:
@@ -305,20 +313,6 @@ class VLLMEngine(Engine):
             self._server.wake()
             self._asleep = False
 
-    def _adapter_folder(self, tensors: Mapping[str, torch.Tensor], push: int) -> str:
-        """Writes an adapter in peft's format."""
-        from safetensors.torch import save_file
-
-        folder = self._folder / f"adapter-{push}"
-        folder.mkdir()
-        rank, alpha = self._lora
-        layers = sorted({name.rsplit(".", 3)[1] for name in tensors})
-        config = {"peft_type": "LORA", "r": rank, "lora_alpha": alpha, "target_modules": layers}
-        (folder / "adapter_config.json").write_text(json.dumps(config))
-        named = {f"base_model.model.{name}": tensor for name, tensor in tensors.items()}
-        save_file(named, folder / "adapter_model.safetensors")
-        return str(folder)
-
     def _completion(
         self, output: Any, sampling: SamplingParams, before: Completion
     ) -> tuple[Completion, bool]:
@@ -326,9 +320,9 @@ class VLLMEngine(Engine):
         sampled = output.outputs[0]
         if sampled.finish_reason not in ("stop", "length"):  # abort, error
             raise RuntimeError(f"vLLM ended a request early: {sampled.finish_reason}")
-        scores = sampled.logprobs.logprobs
         ids = np.concatenate([before.ids, np.array(sampled.token_ids, dtype=np.int32)])
-        logprobs = np.concatenate([before.logprobs, np.array(scores, dtype=np.float32)])
+        scores = np.array(sampled.logprobs.logprobs, dtype=np.float32)
+        logprobs = np.concatenate([before.logprobs, scores])
         assert len(logprobs) == len(ids)
         stops = StopStrings(sampling)
         place = next((k for k, i in enumerate(ids) if stops.ended_by(self._pieces[i])), None)
@@ -356,7 +350,3 @@ def _built_for_gpus() -> bool:
     from vllm.platforms import current_platform
 
     return bool(current_platform.is_cuda_alike())
-
-
-def _shared_memory() -> Path | None:
-    return _SHARED_MEMORY if os.access(_SHARED_MEMORY, os.W_OK) else None

@@ -67,20 +67,33 @@ def sampling_params(sampling: SamplingParams, seed: int, ends: Sequence[int]) ->
     )
 
 
-def _adapter_request(push: int, folder: str) -> Any:
-    """Names an adapter by its push: vLLM loads a name and a number only once."""
-    return LoRARequest(f"push {push}", push, folder)
+class _Server:
+    """Pushes of weights, for both kinds of engines."""
+
+    _engine: Any
+
+    def load(self, path: str) -> None:
+        """Loads weights between two steps; running requests restart with the new weights."""
+        self._push(lambda: self._engine.collective_rpc("load_trca_weights", args=(path,)))
+
+    def adapter(self, push: int, folder: str) -> Any:
+        """Loads an adapter; returns its request object for `submit`.
+
+        The adapter is named by its push: vLLM loads a name and a number only once.
+        """
+        request = LoRARequest(f"push {push}", push, folder)
+        self._push(lambda: self._engine.add_lora(request))
+        return request
+
+    def _push(self, load: Callable[[], Any]) -> None:
+        raise NotImplementedError
 
 
-class InProcess:
+class InProcess(_Server):
     """An engine in this process. One thread steps the engine and runs jobs between the steps."""
 
     def __init__(self, arguments: dict[str, Any]) -> None:
-        """Starts the engine.
-
-        Args:
-            arguments: Arguments of vLLM's ``EngineArgs``.
-        """
+        """Starts the engine with arguments of vLLM's ``EngineArgs``."""
         self._jobs: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._running: dict[str, Future[Any]] = {}
         self._ids = count()
@@ -113,26 +126,6 @@ class InProcess:
         self._jobs.put(add)
         return future
 
-    def load(self, path: str) -> None:
-        """Loads weights between two steps; running requests restart with the new weights."""
-
-        def load() -> None:
-            self._engine.collective_rpc("load_trca_weights", args=(path,))
-            self._forget()
-
-        self._call(load)
-
-    def adapter(self, push: int, folder: str) -> Any:
-        """Loads an adapter; returns its request object for `submit`."""
-        request = _adapter_request(push, folder)
-
-        def load() -> None:
-            self._engine.add_lora(request)
-            self._forget()
-
-        self._call(load)
-        return request
-
     def sleep(self) -> None:
         """Frees the GPU; running requests are lost."""
 
@@ -148,7 +141,12 @@ class InProcess:
 
     def close(self) -> None:
         """Stops the engine; running requests are lost."""
-        self._jobs.put(self._stop)
+
+        def stop() -> None:
+            self._open = False
+            self._lose("the engine was closed")
+
+        self._jobs.put(stop)
         self._thread.join()
 
     def _run(self, arguments: dict[str, Any], started: Future[None]) -> None:
@@ -162,9 +160,8 @@ class InProcess:
             try:
                 job = self._jobs.get(block=not self._running)
             except Empty:
-                self._step()
-            else:
-                job()
+                job = self._step
+            job()
         self._engine.engine_core.shutdown()
 
     def _step(self) -> None:
@@ -178,18 +175,18 @@ class InProcess:
             if output.finished:
                 self._running.pop(output.request_id).set_result(output)
 
-    def _stop(self) -> None:
-        self._open = False
-        self._lose("the engine was closed")
-
     def _lose(self, reason: str) -> None:
         for future in self._running.values():
             future.set_exception(RuntimeError(reason))
         self._running.clear()
 
-    def _forget(self) -> None:
-        if not self._engine.reset_prefix_cache(reset_running_requests=True):
-            raise RuntimeError("vLLM did not empty its prefix cache after a push of weights")
+    def _push(self, load: Callable[[], Any]) -> None:
+        def push() -> None:
+            load()
+            if not self._engine.reset_prefix_cache(reset_running_requests=True):
+                raise RuntimeError("vLLM did not empty its prefix cache after a push of weights")
+
+        self._call(push)
 
     def _call(self, job: Callable[[], Any]) -> None:
         """Runs a job between two steps and waits for its end."""
@@ -206,15 +203,11 @@ class InProcess:
         done.result()
 
 
-class Separate:
+class Separate(_Server):
     """An engine in separate processes, for GPUs and tensor parallelism."""
 
     def __init__(self, arguments: dict[str, Any]) -> None:
-        """Starts the engine.
-
-        Args:
-            arguments: Arguments of vLLM's ``EngineArgs``.
-        """
+        """Starts the engine with arguments of vLLM's ``EngineArgs``."""
         self._ids = count()
         self._engine: Any = None
         self._loop = asyncio.new_event_loop()
@@ -259,24 +252,6 @@ class Separate:
 
         return asyncio.run_coroutine_threadsafe(generate(), self._loop)
 
-    def load(self, path: str) -> None:
-        """Loads weights while requests pause; the requests restart with the new weights."""
-
-        async def load() -> None:
-            await self._engine.collective_rpc("load_trca_weights", args=(path,))
-
-        self._wait(self._paused(load))
-
-    def adapter(self, push: int, folder: str) -> Any:
-        """Loads an adapter; returns its request object for `submit`."""
-        request = _adapter_request(push, folder)
-
-        async def load() -> None:
-            await self._engine.add_lora(request)
-
-        self._wait(self._paused(load))
-        return request
-
     def sleep(self) -> None:
         """Frees the GPU; running requests are lost."""
         self._wait(self._engine.sleep(level=_SLEEP_LEVEL))
@@ -304,12 +279,15 @@ class Separate:
         self._thread.join()
         self._loop.close()
 
-    async def _paused(self, load: Callable[[], Any]) -> None:
-        try:
-            await self._engine.pause_generation(mode="keep", clear_cache=True)
-            await load()
-        finally:
-            await self._engine.resume_generation()
+    def _push(self, load: Callable[[], Any]) -> None:
+        async def push() -> None:
+            try:
+                await self._engine.pause_generation(mode="keep", clear_cache=True)
+                await load()
+            finally:
+                await self._engine.resume_generation()
+
+        self._wait(push())
 
     def _wait(self, coroutine: Any) -> Any:
         """Runs a coroutine to its end.

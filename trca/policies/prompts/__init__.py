@@ -10,9 +10,14 @@ For example::
 """
 
 from trca.policies.prompts.chat import Conversation
-from trca.policies.prompts.compact import compact_prompt
-from trca.policies.prompts.paper import PAPER_TEXT, History, paper_prompt
-from trca.policies.prompts.prompter import Prompter, Template, with_subgoal
+from trca.policies.prompts.prompter import Prompter, Template
+from trca.policies.prompts.texts import (
+    PAPER_TEXT,
+    History,
+    compact_prompt,
+    paper_prompt,
+    with_subgoal,
+)
 
 __all__ = [
     "PAPER_TEXT",

@@ -15,50 +15,120 @@ limits starts a new window: the system prompt and the newest turns.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trca.policies.prompts.chat_template import ChatTemplate
-from trca.policies.prompts.paper import format_instructions, listed_actions
+from trca.common.thoughts import CLOSE, Thought, leaves_open
+from trca.policies.prompts.control_tokens import control_tokens
+
+_RESPONSE: Final = "TRCA-RESPONSE"
+_TEXT: Final = "TRCA-TEXT"
+_RESERVED: Final = frozenset({"messages", "add_generation_prompt"})
 
 
-def chat_system(
-    instruction: str, max_steps: int, admissible: Sequence[str], instructions: str
-) -> str:
-    """Returns the system prompt. The text that all tasks share comes first.
+class ChatTemplate:
+    """Token ids of the turns of a conversation, by the chat template of a tokenizer.
 
-    Args:
-        instruction: The instruction of the task.
-        max_steps: The step limit.
-        admissible: The admissible actions of the first step.
-        instructions: How to answer; see `trca.envs.responses.ResponseFormat`.
+    A chat template renders complete conversations as text. This class takes the pieces around the
+    responses from such a rendering, so that the sampled ids of a response stay unchanged. With two
+    turns, and ``/`` for a line break::
+
+        opening      <|im_start|>user/You see a desk 1.<|im_end|>/<|im_start|>assistant/
+        response     the sampled ids
+        following    <|im_end|>/<|im_start|>user/You see a mug 1.<|im_end|>/<|im_start|>assistant/
     """
-    return "\n".join(
-        [
-            "You are an expert agent operating in a text environment. Each message shows what you"
-            " observe, and you answer each message.",
-            format_instructions(instructions, admissible),
-            f"You have {max_steps} steps in all.",
-            f"Your task is to: {instruction}",
-        ]
-    )
 
+    def __init__(self, tokenizer: Any, options: Mapping[str, Any]) -> None:
+        """Checks the options.
 
-def chat_turn(
-    step: int, memory: str, observation: str, admissible: Sequence[str], subgoal: str
-) -> str:
-    """Returns a user turn. Arguments as in `Prompter.encode`."""
-    lines = [f"Step {step + 1}: {observation}"]
-    if memory:
-        lines.append(f"What you have observed so far: {memory}")
-    if subgoal:
-        lines.append(f"Your subgoal: {subgoal}")
-    if admissible:
-        lines.append(listed_actions(admissible))
-    return "\n".join(lines)
+        Args:
+            tokenizer: A tokenizer with a chat template.
+            options: Variables of the chat template, such as ``enable_thinking``.
+
+        Raises:
+            ValueError: If the chat template does not read an option.
+        """
+        self._tokenizer, self._options = tokenizer, dict(options)
+        self._source = str(tokenizer.get_chat_template())
+        for name in options:
+            if name in _RESERVED or not re.search(rf"\b{re.escape(name)}\b", self._source):
+                raise ValueError(
+                    f"chat_template_kwargs has {name!r}, and the chat template of the tokenizer"
+                    " reads no such option: remove the key, or compare the name with the model's"
+                    " chat_template"
+                )
+
+    def opening(self, system: str, text: str) -> list[int]:
+        """Returns the ids of the first turn, up to the start of the response.
+
+        Args:
+            system: The system prompt; empty for the template's default. A template without system
+                prompts gets the text as the beginning of the user's message.
+            text: The user's message.
+        """
+        return self._ids(self._rendered(self._first(system, text)))
+
+    def following(self, text: str, response: Sequence[int] | NDArray[Any]) -> list[int]:
+        """Returns the ids of a later turn, from the end of a response to the start of the next.
+
+        Args:
+            text: The user's message.
+            response: Ids of the response before the turn.
+
+        Raises:
+            ValueError: If the chat template does not show all turns of a conversation in order.
+        """
+        answered = [*self._first("", _TEXT), {"role": "assistant", "content": _RESPONSE}]
+        parts = self._rendered([*answered, *self._first("", text)]).split(_RESPONSE, 1)
+        if len(parts) != 2 or text.strip() not in parts[1]:
+            raise ValueError(
+                "the chat template of the tokenizer does not show all turns of a conversation in"
+                " order: set template to paper"
+            )
+        ids = self._ids(parts[1])
+        ended = len(response) > 0 and ids[:1] == [int(response[-1])]
+        return ids[1:] if ended else ids
+
+    @cached_property
+    def thought(self) -> Thought:
+        """Native thoughts of the model, as the chat template shows them."""
+        if CLOSE not in self._source:
+            return "none"
+        end = self._rendered(self._first("", _TEXT)).rpartition(_TEXT)[2]
+        return "open" if leaves_open(end, "closed") else "closed"
+
+    def _first(self, system: str, text: str) -> list[dict[str, str]]:
+        if not system:
+            return [{"role": "user", "content": text}]
+        if self._takes_system:
+            return [{"role": "system", "content": system}, {"role": "user", "content": text}]
+        return [{"role": "user", "content": f"{system}\n\n{text}"}]
+
+    @cached_property
+    def _takes_system(self) -> bool:
+        from jinja2 import TemplateError
+
+        messages = [{"role": "system", "content": _RESPONSE}, {"role": "user", "content": _TEXT}]
+        try:
+            return _RESPONSE in self._rendered(messages)
+        except TemplateError:
+            return False
+
+    def _rendered(self, messages: Sequence[Mapping[str, str]]) -> str:
+        return str(
+            self._tokenizer.apply_chat_template(
+                messages, tokenize=False, add_generation_prompt=True, **self._options
+            )
+        )
+
+    def _ids(self, text: str) -> list[int]:
+        return control_tokens(self._tokenizer).encode(text)
 
 
 @dataclass

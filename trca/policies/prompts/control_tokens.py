@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 _MARK, _OPEN, _CLOSE = "\ufdd0", "\ufdd1", "\ufdd2"
 """Noncharacters of Unicode, which `ControlTokens.guard` removes from texts."""
 _NO_MARKS: Final = dict.fromkeys(map(ord, (_MARK, _OPEN, _CLOSE)))
-_NOTHING: Final = re.compile(r"(?!)")
 _TAG: Final = re.compile(r"<.*>|\[.*\]", re.DOTALL)
 
 
@@ -55,7 +54,7 @@ class ControlTokens:
                 thoughts and actions.
         """
         pattern = self._special if special else self._control
-        return pattern.sub(_marked, text.translate(_NO_MARKS))
+        return pattern.sub(lambda t: f"{t[0][0]}{_MARK}{t[0][1:]}", text.translate(_NO_MARKS))
 
     def encode(self, text: str, add_special_tokens: bool = False) -> list[int]:
         """Returns the ids of a text with marks.
@@ -67,10 +66,8 @@ class ControlTokens:
         if _MARK not in text:
             return list(self._backend.encode(text, add_special_tokens=add_special_tokens).ids)
         renamed, ids = self._renamed
-        written = self._written.sub(lambda found: f"{_OPEN}{found[0]}{_CLOSE}", text).replace(
-            _MARK, ""
-        )
-        encoded = renamed.encode(written, add_special_tokens=add_special_tokens)
+        text = self._written.sub(lambda token: f"{_OPEN}{token[0]}{_CLOSE}", text)
+        encoded = renamed.encode(text.replace(_MARK, ""), add_special_tokens=add_special_tokens)
         return [
             token if added else ids.get(token, token)
             for token, added in zip(encoded.ids, encoded.special_tokens_mask, strict=True)
@@ -86,17 +83,8 @@ class ControlTokens:
         ids: dict[int | None, int] = {}
         for number, token in self._added.items():
             name = f"{_OPEN}{token.content}{_CLOSE}"
-            renamed.add_tokens(
-                [
-                    AddedToken(
-                        name,
-                        single_word=token.single_word,
-                        lstrip=token.lstrip,
-                        rstrip=token.rstrip,
-                        normalized=False,
-                    )
-                ]
-            )
+            spaces = {key: getattr(token, key) for key in ("single_word", "lstrip", "rstrip")}
+            renamed.add_tokens([AddedToken(name, normalized=False, **spaces)])
             ids[renamed.token_to_id(name)] = number
         return renamed, ids
 
@@ -117,12 +105,6 @@ def response_ids(tokenizer: Any, response: str) -> list[int]:
 _KNOWN: Final[WeakKeyDictionary[Any, ControlTokens]] = WeakKeyDictionary()
 
 
-def _marked(found: re.Match[str]) -> str:
-    return f"{found[0][0]}{_MARK}{found[0][1:]}"
-
-
 def _any_of(texts: Sequence[str]) -> re.Pattern[str]:
     """Matches the longest of the texts."""
-    if not texts:
-        return _NOTHING
-    return re.compile("|".join(map(re.escape, sorted(texts, key=len, reverse=True))))
+    return re.compile("|".join(map(re.escape, sorted(texts, key=len, reverse=True))) or r"(?!)")

@@ -13,11 +13,18 @@ from numpy.typing import NDArray
 
 from trca.common.thoughts import Thought
 from trca.envs.responses import ACTION_FORMAT, PromptWriter, ResponseFormat
-from trca.policies.prompts.chat import Conversation, chat_system, chat_turn
-from trca.policies.prompts.chat_template import ChatTemplate
-from trca.policies.prompts.compact import compact_prompt, compact_system
+from trca.policies.prompts.chat import ChatTemplate, Conversation
 from trca.policies.prompts.control_tokens import control_tokens
-from trca.policies.prompts.paper import HOW_TO_ANSWER, History, paper_prompt
+from trca.policies.prompts.texts import (
+    HOW_TO_ANSWER,
+    History,
+    chat_system,
+    chat_turn,
+    compact_prompt,
+    compact_system,
+    paper_prompt,
+    with_subgoal,
+)
 from trca.policies.spans import thoughts_of
 
 Template = Literal["paper", "compact", "chat"]
@@ -32,7 +39,7 @@ class Prompter:
     instruction, step count, the last observations and actions, the current observation, the
     admissible actions and the response format. ``compact`` is a short text for a small policy:
     instruction, last actions, memory (or the observation without memory), admissible actions. It
-    omits idle actions, and actions such as ``click[red]`` whose argument in brackets stands on the
+    omits idle actions, and actions such as ``click[red]`` whose argument in brackets is on the
     page. Neighbouring actions share their first words: ``go to bed 1 desk 1``,
     ``click [back] [buy now]``. Both are one message in the tokenizer's chat template, if there is
     one; with ``compact`` a system prompt names the tags of a response.
@@ -80,7 +87,11 @@ class Prompter:
             ValueError: For an unknown template, for options that the chat template does not read,
                 and for a chat without a chat template.
         """
-        if not callable(template) and template not in ("paper", "compact", "chat"):
+        paper: PromptWriter = paper_prompt
+        if response_format.instructions is not None:
+            paper = partial(paper_prompt, instructions=response_format.instructions)
+        writers = {"paper": paper, "compact": compact_prompt, "chat": paper}
+        if not callable(template) and template not in writers:
             raise ValueError(f"unknown prompt template {template!r}: choose paper, compact or chat")
         if history_length < 0:
             raise ValueError(f"history_length is {history_length}: give 0 or more")
@@ -97,6 +108,7 @@ class Prompter:
         self.max_prompt_tokens = max_prompt_tokens
         self.memory = memory
         self._format = response_format
+        self._write = template if callable(template) else writers[template]
         self._control = control_tokens(tokenizer)
         self._chat = ChatTemplate(tokenizer, options) if chats else None
         self._system = compact_system(response_format.tags) if template == "compact" else ""
@@ -127,7 +139,7 @@ class Prompter:
             admissible: The admissible actions; empty if the environment does not list them.
             idle: Admissible actions that are always present and change nothing.
             memory: The memory line; shown only by a prompter with ``memory``.
-            subgoal: The agent's subgoal; blank for an agent without a plan.
+            subgoal: The agent's subgoal; empty for an agent without a plan.
             conversation: The earlier turns for template ``chat``, in place of ``history``; the
                 prompt becomes its last prompt. None for a first turn.
 
@@ -147,102 +159,34 @@ class Prompter:
         ]
         instruction, observation, subgoal = map(guard, (instruction, observation, subgoal))
         admissible = list(map(guard, admissible))
-        if self.template == "chat":
-            talk = conversation or Conversation()
-            if not talk.turns:
-                instructions = self._format.instructions or HOW_TO_ANSWER
-                talk.system = chat_system(instruction, max_steps, admissible, instructions)
-            ids = partial(self._turn, talk, step)
+        talk = (conversation or Conversation()) if self.template == "chat" else None
+        if talk is not None:
             past = []
-        else:
-            ids = partial(self._message, self._writer(), instruction, step, max_steps)
-        tokens = self._shortened(ids, past, shown, observation, admissible, subgoal)
+            if not talk.turns:
+                how = self._format.instructions or HOW_TO_ANSWER
+                talk.system = chat_system(instruction, max_steps, admissible, how)
+
+        def write(
+            subgoal: str, past: History, memory: str, observation: str, admissible: Sequence[str]
+        ) -> list[int] | None:
+            """The prompt; None if the prompt is over the budget."""
+            if talk is not None and self._chat is not None:
+                text = chat_turn(step, memory, observation, admissible, subgoal)
+                fits = talk.prompt(self._chat, text, self.history_length, self.max_prompt_tokens)
+                return talk.prompt_ids if fits else None
+            asked = with_subgoal(instruction, subgoal)
+            ids = self._ids(
+                self._write(asked, step, max_steps, past, memory, observation, admissible)
+            )
+            return ids if len(ids) <= self.max_prompt_tokens else None
+
+        tokens = _shortened(write, past, shown, observation, admissible, subgoal)
         if tokens is None:
             raise ValueError(
                 f"the instruction and the response format take over {self.max_prompt_tokens}"
                 " tokens: raise max_prompt_tokens"
             )
         return np.array(tokens, dtype=np.int32)
-
-    def _shortened(
-        self,
-        ids: Callable[..., list[int] | None],
-        past: History,
-        memory: str,
-        observation: str,
-        admissible: Sequence[str],
-        subgoal: str,
-    ) -> list[int] | None:
-        """The longest prompt within the budget, in the order of the class; None if none fits.
-
-        Args:
-            ids: Writes a prompt from subgoal, past, memory, observation and actions; None if the
-                prompt does not fit.
-            past: Past steps.
-            memory: The memory line, blank if not shown.
-            observation: The observation.
-            admissible: The admissible actions.
-            subgoal: The subgoal, blank if not shown.
-        """
-        attempts = ((past[dropped:], memory) for dropped in range(len(past) + 1))
-        for kept_past, line in chain(attempts, [((), "")] if memory else ()):
-            tokens = ids(subgoal, kept_past, line, observation, admissible)
-            if tokens is not None:
-                return tokens
-        words, actions = observation.split(" "), list(admissible)
-        cuts: tuple[tuple[Sequence[str], Callable[[int], list[int] | None]], ...] = (
-            (words, lambda kept: ids(subgoal, (), "", " ".join([*words[:kept], _CUT]), actions)),
-            (actions, lambda kept: ids(subgoal, (), "", _CUT, [*actions[:kept], _CUT])),
-        )
-        for parts, shortened in cuts:
-            kept = bisect_right(range(len(parts)), 0, key=lambda k: int(shortened(k) is None))
-            if kept:
-                return shortened(kept - 1)
-        if subgoal:
-            return self._shortened(ids, (), "", observation, admissible, "")
-        return None
-
-    def _turn(
-        self,
-        conversation: Conversation,
-        step: int,
-        subgoal: str,
-        past: History,
-        memory: str,
-        observation: str,
-        admissible: Sequence[str],
-    ) -> list[int] | None:
-        """A prompt of template ``chat``; None if the prompt does not fit."""
-        assert self._chat is not None
-        text = chat_turn(step, memory, observation, admissible, subgoal)
-        fits = conversation.prompt(self._chat, text, self.history_length, self.max_prompt_tokens)
-        return conversation.prompt_ids if fits else None
-
-    def _message(
-        self,
-        write: PromptWriter,
-        instruction: str,
-        step: int,
-        max_steps: int,
-        subgoal: str,
-        past: History,
-        memory: str,
-        observation: str,
-        admissible: Sequence[str],
-    ) -> list[int] | None:
-        """A prompt of one message; None if the prompt does not fit."""
-        asked = with_subgoal(instruction, subgoal)
-        ids = self._ids(write(asked, step, max_steps, past, memory, observation, admissible))
-        return ids if len(ids) <= self.max_prompt_tokens else None
-
-    def _writer(self) -> PromptWriter:
-        if callable(self.template):
-            return self.template
-        if self.template == "compact":
-            return compact_prompt
-        if self._format.instructions is None:
-            return paper_prompt
-        return partial(paper_prompt, instructions=self._format.instructions)
 
     def with_note(self, prompt_ids: NDArray[np.int32], note: str) -> NDArray[np.int32]:
         """Adds a line to a prompt, before the tokens that the chat template puts after the text.
@@ -265,6 +209,27 @@ class Prompter:
         return self._control.encode(text, add_special_tokens=True)
 
 
-def with_subgoal(instruction: str, subgoal: str) -> str:
-    """Returns the instruction, and the agent's subgoal on a second line."""
-    return f"{instruction}\nYour subgoal: {subgoal}" if subgoal else instruction
+def _shortened(
+    write: Callable[..., list[int] | None],
+    past: History,
+    memory: str,
+    observation: str,
+    admissible: Sequence[str],
+    subgoal: str,
+) -> list[int] | None:
+    """The longest prompt within the budget, in the order of `Prompter`; None if none fits."""
+    attempts = ((past[dropped:], memory) for dropped in range(len(past) + 1))
+    for kept_past, line in chain(attempts, [((), "")] if memory else ()):
+        tokens = write(subgoal, kept_past, line, observation, admissible)
+        if tokens is not None:
+            return tokens
+    words, actions = observation.split(" "), list(admissible)
+    cuts: tuple[tuple[Sequence[str], Callable[[int], list[int] | None]], ...] = (
+        (words, lambda kept: write(subgoal, (), "", " ".join([*words[:kept], _CUT]), actions)),
+        (actions, lambda kept: write(subgoal, (), "", _CUT, [*actions[:kept], _CUT])),
+    )
+    for parts, shortened in cuts:
+        kept = bisect_right(range(len(parts)), 0, key=lambda k: int(shortened(k) is None))
+        if kept:
+            return shortened(kept - 1)
+    return _shortened(write, (), "", observation, admissible, "") if subgoal else None
