@@ -489,7 +489,7 @@ def test_rubric_rewards_of_the_environment_are_those_of_credit(model):
     config = TRCAConfig().environment("trca/ALFWorld-v0", env_config={"max_steps": 12})
     config.training(model=str(model), template="compact", budgets=budgets, lambda_=lambda_)
     runner = local_runner(config)
-    runner.loop.engine = Wanderer(load_tokenizer(str(model)))
+    runner.loop.guard.engine = Wanderer(load_tokenizer(str(model)))
     rollouts = evaluate_panel(runner, runner.panel("train").head(6), rollouts=2).rollouts
     assert len(rollouts) == 12
     batch = StepBatch.from_rollouts(rollouts, runner.operators()[DEFAULT_AGENT].categories)
