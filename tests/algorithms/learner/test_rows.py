@@ -94,7 +94,7 @@ def test_every_way_of_cutting_visits_every_row_once_with_its_weight(learners):
     for shard in rows.shards(learners):
         for number, (minibatch, factor) in enumerate(shard.minibatches(16, (7, 0))):
             updates.add(number)
-            for micro in minibatch.microbatches(128):
+            for _, micro in minibatch.microbatches(128):
                 assert len(micro) == 1 or len(micro) * padded(int(micro.lengths.max())) <= 128
                 seen += micro.number.tolist()
                 weight += micro.weights.sum()
@@ -116,7 +116,7 @@ def test_the_steps_of_a_conversation_share_a_microbatch():
             conversations[-1].append(step(ids, response, [True] * 9))
             ids = [*ids, *response, *draw.integers(0, 99, 7).tolist()]
     rows = rows_of([turn for turns in zip(*conversations, strict=True) for turn in turns])
-    micros = list(rows.microbatches(5 * padded(20 + 5 * 16)))
+    micros = [micro for _, micro in rows.microbatches(5 * padded(20 + 5 * 16))]
     assert sorted(len(micro) for micro in micros) == [5, 5, 5]
     for micro in micros:
         batch = token_batch(micro, micro.action_mask, "cpu", share=True)
