@@ -74,13 +74,6 @@ def token_batch(
     )
 
 
-def no_tokens(device: Any) -> TokenBatch:
-    """The tensors of a pass over no rows: one short row with one token, which no loss reads."""
-    place = torch.zeros(1, dtype=torch.int64, device=device)
-    ids = torch.zeros((1, padded(1)), dtype=torch.int64, device=device)
-    return TokenBatch(ids, place, place, place, np.ones(0, dtype=np.bool_))
-
-
 class ForwardPass(NamedTuple):
     """A forward pass.
 
@@ -123,7 +116,11 @@ class ForwardPasses:
             batch = token_batch(micro, self._scored(micro), device, shares)
             yield ForwardPass(batch, number == most, micro, places)
         for number in range(len(passes) + 1, most + 1):
-            yield ForwardPass(no_tokens(device), number == most)
+            # No rows: one short row with one token, which no loss reads.
+            place = torch.zeros(1, dtype=torch.int64, device=device)
+            ids = torch.zeros((1, padded(1)), dtype=torch.int64, device=device)
+            nothing = TokenBatch(ids, place, place, place, np.ones(0, dtype=np.bool_))
+            yield ForwardPass(nothing, number == most)
 
     def run(self, batch: TokenBatch, reference: bool = False) -> dict[str, Tensor]:
         """Runs one pass of the policy or of the frozen reference.

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 import gymnasium
@@ -72,15 +72,11 @@ class Round:
                 self._failed[group] = error
                 raise
 
-    @contextmanager
-    def counted_start(self) -> Iterator[None]:
-        """Counts an episode as started or failed at the end of a block."""
-        try:
-            yield
-        finally:
-            self._starting -= 1
-            if not self._starting:
-                self.started.set()
+    def count_start(self) -> None:
+        """Counts an episode as started or failed."""
+        self._starting -= 1
+        if not self._starting:
+            self.started.set()
 
 
 class Player:
@@ -146,8 +142,10 @@ class Player:
             GroupFailedError: If another episode of the group failed.
             Exception: An error of the environment, the engine, the prompt or the teacher.
         """
-        with round_.counted_start():
+        try:
             episode = await self._start(request, index, round_)
+        finally:
+            round_.count_start()
         try:
             await round_.started.wait()
             with self.guard.playing():
@@ -223,7 +221,9 @@ class Player:
             self._callbacks.created(episode)
         try:
             seed = derive_seed(*request.key, *episode.place, "reset") % 2**31
-            observation, info = await self.pool.reset(env, seed, request.options())
+            curriculum = {} if request.progress is None else {"progress": request.progress}
+            options = {"task": request.task_id, **curriculum}
+            observation, info = await self.pool.reset(env, seed, options)
 
             def new_rollout(agent: str, instruction: str) -> Rollout:
                 return Rollout(
