@@ -3,6 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.records.test_records import make_step
 from trca.algorithms.learner.passes import token_batch
 from trca.algorithms.learner.rows import Rows, columns_of, join_rows, make_rows, padded
 from trca.algorithms.settings.types import Aggregation
@@ -10,20 +11,13 @@ from trca.records import Rollout, Step, StepBatch, assign_advantages
 
 
 def step(prompt: list[int], response: list[int], action: list[bool], parsed: bool = True) -> Step:
-    return Step(
+    return make_step(
         prompt_ids=np.array(prompt, dtype=np.int32),
         response_ids=np.array(response, dtype=np.int32),
         action_mask=np.array(action),
         old_logprobs=-np.array(response, dtype=np.float32) / 10,
-        observation="o",
-        response="r",
         action="c" if parsed else "",
-        context="a",
-        next_context="b",
-        reward=0.0,
-        judgments=np.zeros(3, dtype=np.uint8),
         parsed=parsed,
-        accepted=parsed,
     )
 
 

@@ -10,12 +10,13 @@ from ray.rllib.core.learner.training_data import TrainingData
 
 from tests.algorithms.learner.slow_objective import slow_loss, slow_scores
 from tests.processes import together
+from tests.records.test_records import make_step
 from trca.algorithms.learner.rows import Rows, make_rows
 from trca.algorithms.learner.update_metrics import UPDATE_METRICS
 from trca.envs.text_env import AnyText
 from trca.policies.dtypes import DTYPES
 from trca.policies.models import load_model, load_tokenizer
-from trca.records import Rollout, Step, StepBatch
+from trca.records import Rollout, StepBatch
 
 LENGTHS = [(0, 3), (0, 1), (1, 2), (1, 4), (1, 1)]
 """Group and number of steps of each rollout."""
@@ -56,20 +57,11 @@ def random_rollouts(policy, vocabulary, temperature=1.0, drift=0.2):
             size = int(rng.integers(3, 9))
             start, end = sorted(rng.choice(size + 1, 2, replace=False))
             mask = (np.arange(size) >= start) & (np.arange(size) < end)
-            step = Step(
+            step = make_step(
                 prompt_ids=rng.integers(0, vocabulary, rng.integers(2, 30)).astype(np.int32),
                 response_ids=rng.integers(0, vocabulary, size).astype(np.int32),
                 action_mask=mask & ((index, turn) != (3, 2)),
                 old_logprobs=np.zeros(size, dtype=np.float32),
-                observation="",
-                response="",
-                action="",
-                context="",
-                next_context="",
-                reward=0.0,
-                judgments=np.zeros(3, dtype=np.uint8),
-                parsed=True,
-                accepted=True,
             )
             with torch.no_grad():
                 exact_logprobs, _ = slow_scores(exact, step, temperature, vocabulary)

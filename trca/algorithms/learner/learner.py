@@ -50,7 +50,6 @@ from ray.tune.utils.file_transfer import sync_dir_between_nodes
 from torch import Tensor
 
 from trca.algorithms.learner.checkpoint import (
-    Shapes,
     load_shards,
     make_state,
     save_shards,
@@ -169,7 +168,11 @@ class TextLearner(TorchLearner):
             batch = {self._only_module(): batch}
         for module_id, rows in batch.items():
             metrics = self.updaters[module_id].update(rows, shuffle_key, iteration)
-            self._log_update(module_id, metrics, len(rows) * self.config.settings.num_epochs)
+            self.metrics.log_dict(metrics, key=module_id, reduce="mean", window=1)
+            steps = len(rows) * self.config.settings.num_epochs
+            self.metrics.log_value((module_id, NUM_MODULE_STEPS_TRAINED), steps, reduce="sum")
+            lifetime = (module_id, NUM_MODULE_STEPS_TRAINED_LIFETIME)
+            self.metrics.log_value(lifetime, steps, reduce="lifetime_sum")
         self.after_gradient_based_update(timesteps=timesteps or {})
         if self.config.settings.engine_config.get("sleep") and torch.cuda.is_available():
             torch.cuda.empty_cache()  # for the engine, which wakes up at the push
@@ -198,12 +201,6 @@ class TextLearner(TorchLearner):
             float32 (sum of R,), log-probabilities; 0 for tokens outside of the action.
         """
         return self._updater(module_id).passes.score(rows, reference)
-
-    def _log_update(self, module_id: str, metrics: dict[str, float], steps: int) -> None:
-        self.metrics.log_dict(metrics, key=module_id, reduce="mean", window=1)
-        self.metrics.log_value((module_id, NUM_MODULE_STEPS_TRAINED), steps, reduce="sum")
-        lifetime = (module_id, NUM_MODULE_STEPS_TRAINED_LIFETIME)
-        self.metrics.log_value(lifetime, steps, reduce="lifetime_sum")
 
     def _make_modules_ddp_if_necessary(self) -> None:
         """Adds no wrapper: `PolicyUpdater` adds the gradients up."""
@@ -276,7 +273,12 @@ class TextLearner(TorchLearner):
         self._refuse_other_origin(str(path), kwargs.get("component"))
         shards = Path(path) / SHARDS
         if shards.is_dir():
-            self._make_state(shapes_in(shards))
+            shapes = shapes_in(shards)
+            for prefix, updater in self._prefixes():
+                named = {
+                    n.removeprefix(prefix): s for n, s in shapes.items() if n.startswith(prefix)
+                }
+                make_state(updater.trained, updater.optimizers.values(), named)
             load_shards(self._training_tensors(), shards)
         super().restore_from_path(path, *args, **kwargs)
 
@@ -332,16 +334,6 @@ class TextLearner(TorchLearner):
                 updater.trained, updater.optimizers.values()
             ).items()
         }
-
-    def _make_state(self, shapes: Shapes) -> None:
-        """Gives the optimizers the state that `_training_tensors` of these shapes come from."""
-        for prefix, updater in self._prefixes():
-            names = {
-                name.removeprefix(prefix): shape
-                for name, shape in shapes.items()
-                if name.startswith(prefix)
-            }
-            make_state(updater.trained, updater.optimizers.values(), names)
 
     def _prefixes(self) -> Iterator[tuple[str, PolicyUpdater]]:
         """The updaters by id, each with the prefix of its tensors; empty for the only policy."""
