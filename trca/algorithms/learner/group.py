@@ -177,7 +177,7 @@ class TextLearnerGroup(LearnerGroup):
             "not_components": below(COMPONENT_LEARNER, not_components),
             **kwargs,
         }
-        count = len(self) if self.config.settings.sharding != "none" else 1
+        count = 1 if self.config.settings.sharding == "none" else max(1, len(self))
         return {COMPONENT_LEARNER: self._on_all("get_state", [asked] * count)[0]}
 
     def set_state(self, state: dict[str, Any]) -> None:
