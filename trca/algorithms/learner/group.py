@@ -105,12 +105,7 @@ class TextLearnerGroup(LearnerGroup):
         responses: Sequence[NDArray[np.int32]],
         **given: Any,
     ) -> list[NDArray[np.float32]]:
-        """The critic's values of the text before each response token.
-
-        Args:
-            prompts: int32 (P,) each.
-            responses: int32 (R,) each.
-            given: ``module_id`` of the policy, if there are several policies.
+        """The critic's values before each response token, with the arguments of `score`.
 
         Returns:
             float32 (R, H) for each response; the first is the value of the prompt.

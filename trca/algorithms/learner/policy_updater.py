@@ -80,15 +80,9 @@ class PolicyUpdater:
     def update(
         self, rows: Rows, shuffle_key: Sequence[int], iteration: int = 1
     ) -> dict[str, float]:
-        """Trains ``num_epochs`` over this learner's rows; all learners call this together.
+        """Trains ``num_epochs`` over this learner's rows and returns the metrics of the iteration.
 
-        Args:
-            rows: This learner's rows.
-            shuffle_key: Seed of the mini-batches; the same on all learners.
-            iteration: Number of the iteration, from 1; sets the learning rate.
-
-        Returns:
-            The metrics of the iteration.
+        All learners call this together. `TextLearner.update` has the arguments.
         """
         config, reduce = self.config, self._reduction.numbers
         passed = min((iteration - 1) / max(config.settings.iterations - 1, 1), 1.0)

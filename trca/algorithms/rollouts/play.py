@@ -127,15 +127,7 @@ class Player:
         self._teacher, self._callbacks = teacher, callbacks
 
     async def play(self, request: GroupRequest, index: int, round_: Round) -> Sequence[Rollout]:
-        """Plays an episode to its end.
-
-        Args:
-            request: The group.
-            index: Number of the rollout within the group.
-            round_: The round of the episode.
-
-        Returns:
-            The rollouts, one per agent.
+        """Plays an episode of a group to its end; returns the rollouts, one per agent.
 
         Raises:
             StuckError: If the environment, the engine or the rollout exceeds its time limit.

@@ -81,10 +81,10 @@ class SamplingAhead:
         max_staleness: int,
         first: int,
     ) -> None:
-        """Starts idle.
+        """Starts idle, with at least one remote runner.
 
         Args:
-            runners: RLlib's set of runners; at least one is remote.
+            runners: RLlib's set of runners.
             groups_of: Returns the groups of an iteration.
             sampling: Temperature and limits.
             max_staleness: Number of iterations that sampling may be ahead.
@@ -104,14 +104,10 @@ class SamplingAhead:
     def take(
         self, iteration: int, timeout_s: float | None
     ) -> tuple[RolloutBatch, list[dict[str, Any]]]:
-        """Waits for the groups of an iteration; later groups continue.
+        """Waits for the groups of the next iteration; later groups continue.
 
-        Args:
-            iteration: Number of the learners' iteration, one more than in the last call.
-            timeout_s: Seconds after which a runner counts as lost.
-
-        Returns:
-            The rollouts and the runners' metrics, as from `sample_groups`.
+        A runner counts as lost after ``timeout_s`` seconds. The results are those of
+        `sample_groups`.
         """
         while self._planned < iteration + self._ahead:
             self._planned += 1
