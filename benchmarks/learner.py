@@ -91,7 +91,6 @@ class Case:
             response_lengths=np.full(self.rows, self.response),
             action_mask=action,
             old_logprobs=logprobs,
-            reference=np.zeros_like(logprobs),
             advantages=draw.normal(size=self.rows).astype(np.float32),
             weights=np.full(self.rows, 1.0 / self.rows),
             replayed=np.zeros(self.rows, bool),

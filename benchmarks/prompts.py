@@ -156,7 +156,7 @@ def beginnings(ids: Ids) -> list[bytes]:
 def learner(rows: Rows, budget: int) -> int:
     """Tokens that learners with shared prefixes compute."""
     count = 0
-    for micro in rows.microbatches(budget):
+    for _, micro in rows.microbatches(budget):
         batch = token_batch(micro, micro.action_mask, "cpu", share=True)
         count += int(micro.lengths.sum()) if batch.shared is None else len(batch.shared.owner)
     return count

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from tests.architectures import SIZES
-from trca.algorithms.learner.last_mlp import last_mlp_at
+from trca.algorithms.learner.passes import last_mlp_at
 from trca.policies.logits import score_tokens
 from trca.policies.shared_prefixes import (
     ARCHITECTURES,

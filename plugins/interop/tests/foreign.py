@@ -3,7 +3,7 @@
 import numpy as np
 
 from tests.toy import ACTIONS, Rooms
-from trca.algorithms.rollouts.recording import AgentRecorder, Turn
+from trca.algorithms.rollouts.recording import Recorder, Turn
 from trca.envs import make
 from trca.envs.text_env import UNPARSED
 from trca.policies.engines.engine import Completion
@@ -30,7 +30,7 @@ def play(groups=4, size=4, seed=0):
             observation, info = env.reset(
                 seed=int(rng.integers(99)), options={"task": f"train-{group}"}
             )
-            recorder = AgentRecorder(observation, info, lambda agent, task, new=new: new)
+            recorder = Recorder(observation, info, lambda agent, task, new=new: new)
             for number in range(6):
                 action = rng.choice([*ACTIONS[:2], *ACTIONS[:2], ACTIONS[3], UNPARSED])
                 transition = env.step(str(action))

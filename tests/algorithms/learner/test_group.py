@@ -48,9 +48,7 @@ def mortal(config, alive):
 
 def learn(group, number):
     batch = rows([True] * 9 + [False], seed=number)
-    shards = batch.shards(max(1, len(group)))
-    data = {"batches": shards} if group.is_remote else {"batch": batch}
-    results = group.update(**data, shuffle_key=(number,))
+    results = group.update(batches=batch.shards(max(1, len(group))), shuffle_key=(number,))
     return results[0][DEFAULT_MODULE_ID]["loss"].peek()
 
 

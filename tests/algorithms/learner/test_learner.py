@@ -33,7 +33,6 @@ def rows(actions, seed=0):
         response_lengths=np.full(count, 4),
         action_mask=np.repeat(np.array(actions, dtype=bool), 4),
         old_logprobs=logprobs,
-        reference=np.zeros_like(logprobs),
         advantages=draw.normal(size=count).astype(np.float32),
         weights=np.full(count, 1.0 / count),
         replayed=np.zeros(count, bool),

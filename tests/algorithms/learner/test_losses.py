@@ -15,7 +15,6 @@ from trca.algorithms.learner.losses import (
     LossInputs,
     LossSettings,
     clipped_surrogate,
-    importance_ratio,
     kl_estimate,
     log_importance_ratio,
     objective,
@@ -154,7 +153,7 @@ def test_ratios_cover_the_action_and_nothing_else(level, expected):
         rows=3,
         level=level,
     )
-    torch.testing.assert_close(importance_ratio(log_ratio), double(*expected))
+    torch.testing.assert_close(log_ratio.exp(), double(*expected))
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -323,21 +322,22 @@ ROLLOUT = np.array([5, 5, 5, 2, 9, 9])
 TOKENS = np.array([1, 2, 3, 0, 2, 2])
 
 
-def test_weights_of_the_papers_mean():
-    """Two groups; the first has rollouts of three steps and one, the second one of two steps."""
-    weights = row_weights(GROUP, ROLLOUT, TOKENS, "rollout_mean")
-    np.testing.assert_allclose(weights, [1 / 12, 1 / 12, 1 / 12, 1 / 4, 1 / 4, 1 / 4])
+@pytest.mark.parametrize(
+    ("aggregation", "expected"),
+    [
+        ("rollout_mean", [1 / 12, 1 / 12, 1 / 12, 1 / 4, 1 / 4, 1 / 4]),
+        ("rollout_sum", [1 / 40, 1 / 40, 1 / 40, 1 / 40, 1 / 20, 1 / 20]),
+        ("step_mean", [1 / 6] * 6),
+        ("token_mean", TOKENS / 10),
+    ],
+)
+def test_weights_by_hand(aggregation, expected):
+    """Two groups; the first has rollouts of three steps and one, the second has one of two steps.
 
-
-def test_weights_of_the_sum_over_a_rollout_do_not_know_its_length():
-    """Two groups, of two rollouts and of one; every rollout counts as ten steps."""
-    weights = row_weights(GROUP, ROLLOUT, TOKENS, "rollout_sum", 10)
-    np.testing.assert_allclose(weights, [1 / 40, 1 / 40, 1 / 40, 1 / 40, 1 / 20, 1 / 20])
-
-
-def test_weights_of_the_mean_over_steps_and_over_tokens():
-    np.testing.assert_allclose(row_weights(GROUP, ROLLOUT, TOKENS, "step_mean"), 1 / 6)
-    np.testing.assert_allclose(row_weights(GROUP, ROLLOUT, TOKENS, "token_mean"), TOKENS / 10)
+    With ``rollout_sum`` every rollout counts as ten steps.
+    """
+    weights = row_weights(GROUP, ROLLOUT, TOKENS, aggregation, 10)
+    np.testing.assert_allclose(weights, expected)
 
 
 def test_token_mean_weighs_every_action_token_alike():

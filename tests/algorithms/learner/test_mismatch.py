@@ -24,7 +24,6 @@ def make_rows():
         response_lengths=np.full(3, 2),
         action_mask=np.array([1, 1, 1, 1, 0, 0], bool),
         old_logprobs=np.full(6, -1.0, np.float32),
-        reference=np.zeros(6, np.float32),
         advantages=np.array([1.0, -2.0, 3.0], np.float32),
         weights=np.array([0.25, 0.25, 0.5]),
         replayed=np.zeros(3, bool),

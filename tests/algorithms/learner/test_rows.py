@@ -3,6 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.records.test_records import make_step
 from trca.algorithms.learner.passes import token_batch
 from trca.algorithms.learner.rows import Rows, columns_of, join_rows, make_rows, padded
 from trca.algorithms.settings.types import Aggregation
@@ -10,20 +11,13 @@ from trca.records import Rollout, Step, StepBatch, assign_advantages
 
 
 def step(prompt: list[int], response: list[int], action: list[bool], parsed: bool = True) -> Step:
-    return Step(
+    return make_step(
         prompt_ids=np.array(prompt, dtype=np.int32),
         response_ids=np.array(response, dtype=np.int32),
         action_mask=np.array(action),
         old_logprobs=-np.array(response, dtype=np.float32) / 10,
-        observation="o",
-        response="r",
         action="c" if parsed else "",
-        context="a",
-        next_context="b",
-        reward=0.0,
-        judgments=np.zeros(3, dtype=np.uint8),
         parsed=parsed,
-        accepted=parsed,
     )
 
 
@@ -94,7 +88,7 @@ def test_every_way_of_cutting_visits_every_row_once_with_its_weight(learners):
     for shard in rows.shards(learners):
         for number, (minibatch, factor) in enumerate(shard.minibatches(16, (7, 0))):
             updates.add(number)
-            for micro in minibatch.microbatches(128):
+            for _, micro in minibatch.microbatches(128):
                 assert len(micro) == 1 or len(micro) * padded(int(micro.lengths.max())) <= 128
                 seen += micro.number.tolist()
                 weight += micro.weights.sum()
@@ -116,7 +110,7 @@ def test_the_steps_of_a_conversation_share_a_microbatch():
             conversations[-1].append(step(ids, response, [True] * 9))
             ids = [*ids, *response, *draw.integers(0, 99, 7).tolist()]
     rows = rows_of([turn for turns in zip(*conversations, strict=True) for turn in turns])
-    micros = list(rows.microbatches(5 * padded(20 + 5 * 16)))
+    micros = [micro for _, micro in rows.microbatches(5 * padded(20 + 5 * 16))]
     assert sorted(len(micro) for micro in micros) == [5, 5, 5]
     for micro in micros:
         batch = token_batch(micro, micro.action_mask, "cpu", share=True)

@@ -10,16 +10,15 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.algorithms.learner.test_text_learner import (
     policy_of,
-    random_rollouts,
     rows_of,
     rows_that_begin_alike,
+    sample,
 )
 from tests.architectures import save_model
 from tests.processes import together
 from trca.algorithms.learner.update_metrics import UPDATE_METRICS
 from trca.envs.text_space import AnyText
 from trca.policies.dtypes import DTYPES
-from trca.policies.models import load_tokenizer
 
 SETTINGS = {
     "lr": 1e-3,
@@ -93,9 +92,8 @@ def train_counting(learner, rows):
     return (*result, reductions.count / learner.updaters[DEFAULT_MODULE_ID].updates)
 
 
-def sample(learner):
-    vocabulary = len(load_tokenizer(learner.config.resolved_model()))
-    return rows_of(random_rollouts(policy_of(learner), vocabulary), learner.config)
+def sampled_rows(learner):
+    return rows_of(sample(learner), learner.config)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +112,7 @@ def test_learners_that_share_a_model_train_as_one(make_config, folder, tmp_path,
     if settings.pop("untied", False):
         settings["model"] = folder
     one = build(make_config, **settings)
-    rows = sample(one)
+    rows = sampled_rows(one)
     assert len(rows) % count
     metrics, weights = train(one, rows)
     (of_first, first, reductions), *others = sharded(
@@ -156,7 +154,7 @@ def test_sharded_weights_in_bfloat16_have_masters_in_float32(make_config, tmp_pa
     settings = {"dtype": "bfloat16", "lr": 8e-7, "minibatch_size": 256, "num_epochs": 1}
     settings |= {"gradient_checkpointing": True}
     one = build(make_config, **settings)
-    rows = sample(one)
+    rows = sampled_rows(one)
     before = one.module[DEFAULT_MODULE_ID].get_state()
     metrics, _ = train(one, rows)
 
@@ -188,7 +186,7 @@ def test_the_checkpoint_of_two_learners_goes_on_with_three_and_with_one(
     make_config, tmp_path, settings
 ):
     one = build(make_config, **settings)
-    rows = sample(one)
+    rows = sampled_rows(one)
     _, expected = train(one, rows, times=2)
 
     def save(learner, rows):
@@ -218,7 +216,7 @@ def train_second(learner, rows):
 
 def test_the_checkpoint_of_one_learner_can_be_split(make_config, tmp_path):
     one = build(make_config)
-    rows = sample(one)
+    rows = sampled_rows(one)
     train(one, rows)
     one.save_to_path(str(tmp_path / "whole"))
     expected = train_second(one, rows)

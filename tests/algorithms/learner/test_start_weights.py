@@ -82,7 +82,7 @@ def test_other_weights_in_the_start_folder_are_refused_by_name(trained, make_con
         path,
         f"started from {saved.model} with weights of SHA-256 {saved.sha256[:12]}",
         f"{start} now has weights of SHA-256 {now.sha256[:12]}",
-        f"put the first weights back into {saved.model}",
+        f"put the original weights back into {saved.model}",
         "set model: FOLDER in the config",
     ):
         assert part in str(refusal.value)

@@ -10,12 +10,13 @@ from ray.rllib.core.learner.training_data import TrainingData
 
 from tests.algorithms.learner.slow_objective import slow_loss, slow_scores
 from tests.processes import together
+from tests.records.test_records import make_step
 from trca.algorithms.learner.rows import Rows, make_rows
 from trca.algorithms.learner.update_metrics import UPDATE_METRICS
 from trca.envs.text_env import AnyText
 from trca.policies.dtypes import DTYPES
 from trca.policies.models import load_model, load_tokenizer
-from trca.records import Rollout, Step, StepBatch
+from trca.records import Rollout, StepBatch
 
 LENGTHS = [(0, 3), (0, 1), (1, 2), (1, 4), (1, 1)]
 """Group and number of steps of each rollout."""
@@ -56,20 +57,11 @@ def random_rollouts(policy, vocabulary, temperature=1.0, drift=0.2):
             size = int(rng.integers(3, 9))
             start, end = sorted(rng.choice(size + 1, 2, replace=False))
             mask = (np.arange(size) >= start) & (np.arange(size) < end)
-            step = Step(
+            step = make_step(
                 prompt_ids=rng.integers(0, vocabulary, rng.integers(2, 30)).astype(np.int32),
                 response_ids=rng.integers(0, vocabulary, size).astype(np.int32),
                 action_mask=mask & ((index, turn) != (3, 2)),
                 old_logprobs=np.zeros(size, dtype=np.float32),
-                observation="",
-                response="",
-                action="",
-                context="",
-                next_context="",
-                reward=0.0,
-                judgments=np.zeros(3, dtype=np.uint8),
-                parsed=True,
-                accepted=True,
             )
             with torch.no_grad():
                 exact_logprobs, _ = slow_scores(exact, step, temperature, vocabulary)
@@ -78,6 +70,15 @@ def random_rollouts(policy, vocabulary, temperature=1.0, drift=0.2):
         rollout.advantages = rng.normal(size=length)
         rollouts.append(rollout)
     return rollouts
+
+
+def vocabulary_of(learner):
+    return len(load_tokenizer(learner.config.resolved_model()))
+
+
+def sample(learner, **changes):
+    """Random rollouts that an older version of the learner's policy sampled."""
+    return random_rollouts(policy_of(learner), vocabulary_of(learner), **changes)
 
 
 def rows_of(rollouts, settings):
@@ -112,13 +113,13 @@ def whole(gradients, rows):
     }
 
 
-def slow_gradient(learner, rollouts, vocabulary):
+def slow_gradient(learner, rollouts):
     """The gradient of all rows, by the plain loop."""
     module = learner.module[DEFAULT_MODULE_ID]
     model = copy.deepcopy(module.model).double()
     reference = load_model(learner.config.resolved_model(), "float32").double()
     model.zero_grad()
-    slow_loss(model, reference, rollouts, learner.config, vocabulary).backward()
+    slow_loss(model, reference, rollouts, learner.config, vocabulary_of(learner)).backward()
     return {name: p.grad for name, p in model.named_parameters()}
 
 
@@ -146,11 +147,10 @@ def test_the_gradient_is_that_of_a_plain_loop_over_steps(make_learner, settings)
     cuts = {"minibatch_size": 4, "micro_batch_tokens": 80, "train_malformed": False}
     learner = make_learner(**STILL | cuts | settings)
     config = learner.config
-    vocabulary = len(load_tokenizer(config.resolved_model()))
-    rollouts = random_rollouts(policy_of(learner), vocabulary, config.temperature)
+    rollouts = sample(learner, temperature=config.temperature)
     gradients, _ = update(learner, rows_of(rollouts, config))
     assert len(gradients) == 3
-    assert_close(whole(gradients, rows=11), slow_gradient(learner, rollouts, vocabulary))
+    assert_close(whole(gradients, rows=11), slow_gradient(learner, rollouts))
 
 
 @pytest.mark.parametrize("cuts", [(256, 8192), (256, 1), (1, 8192), (3, 100)])
@@ -159,14 +159,13 @@ def test_every_cut_and_any_number_of_learners_gives_that_gradient(make_learner, 
     size, tokens = cuts
     settings = {"minibatch_size": size, "micro_batch_tokens": tokens, "train_malformed": False}
     learner = make_learner(**STILL | settings)
-    vocabulary = len(load_tokenizer(learner.config.resolved_model()))
-    rollouts = random_rollouts(policy_of(learner), vocabulary)
+    rollouts = sample(learner)
     total = {}
     for shard in rows_of(rollouts, learner.config).shards(learners):
         gradients, _ = update(learner, shard)
         for name, part in whole(gradients, rows=11).items():
             total[name] = total.get(name, 0) + part
-    assert_close(total, slow_gradient(learner, rollouts, vocabulary))
+    assert_close(total, slow_gradient(learner, rollouts))
 
 
 def rows_that_begin_alike():
@@ -182,7 +181,6 @@ def rows_that_begin_alike():
         response_lengths=sizes,
         action_mask=draw.random(sizes.sum()) < 0.8,
         old_logprobs=np.full(sizes.sum(), -3.0, np.float32),
-        reference=np.zeros(sizes.sum(), np.float32),
         advantages=draw.normal(size=8).astype(np.float32),
         weights=np.full(8, 1 / 8),
         replayed=np.zeros(8, bool),
@@ -214,8 +212,7 @@ def test_rows_that_begin_alike_share_their_passes_for_the_same_gradient(
 def test_two_learners_add_their_gradients_up(make_learner, tmp_path):
     settings = STILL | {"minibatch_size": 4, "train_malformed": False}
     learner = make_learner(**settings)
-    vocabulary = len(load_tokenizer(learner.config.resolved_model()))
-    rollouts = random_rollouts(policy_of(learner), vocabulary)
+    rollouts = sample(learner)
     shards = rows_of(rollouts, learner.config).shards(2)
 
     def learn(rank):
@@ -223,43 +220,36 @@ def test_two_learners_add_their_gradients_up(make_learner, tmp_path):
         return whole(gradients, rows=11)
 
     for gradient in together(learn, 2, tmp_path):
-        assert_close(gradient, slow_gradient(learner, rollouts, vocabulary))
+        assert_close(gradient, slow_gradient(learner, rollouts))
 
 
 def test_an_update_makes_good_actions_likelier_and_bad_ones_less_likely(make_learner):
     settings = {"kl_coeff": 0.0, "entropy_coeff": 0.0, "train_malformed": False}
     learner = make_learner(lr=1e-3, minibatch_size=256, **settings)
-    vocabulary = len(load_tokenizer(learner.config.resolved_model()))
-    rollouts = random_rollouts(policy_of(learner), vocabulary, drift=0.0)
+    rollouts = sample(learner, drift=0.0)
     for rollout in rollouts:
         rollout.advantages = np.full(len(rollout.steps), 1.0 if rollout.index % 2 else -1.0)
-    before = action_logprobs(learner, rollouts, vocabulary)
+    before = action_logprobs(learner, rollouts)
     update(learner, rows_of(rollouts, learner.config))
-    change = action_logprobs(learner, rollouts, vocabulary) - before
+    change = action_logprobs(learner, rollouts) - before
     assert change[[r.index % 2 == 1 for r in rollouts]].min() > 0
     assert change[[r.index % 2 == 0 for r in rollouts]].max() < 0
 
 
-def action_logprobs(learner, rollouts, vocabulary):
+def action_logprobs(learner, rollouts):
     """The sum of the log-probabilities of the actions of each rollout."""
+
+    def score(step):
+        logprobs, _ = slow_scores(policy_of(learner), step, 1.0, vocabulary_of(learner))
+        return float(logprobs[step.action_mask].sum())
+
     with torch.no_grad():
-        return np.array(
-            [
-                sum(
-                    float(
-                        slow_scores(policy_of(learner), s, 1.0, vocabulary)[0][s.action_mask].sum()
-                    )
-                    for s in rollout.steps
-                )
-                for rollout in rollouts
-            ]
-        )
+        return np.array([sum(map(score, rollout.steps)) for rollout in rollouts])
 
 
 def test_the_rate_warms_up_over_updates_and_epochs_repeat_the_rows(make_learner):
     learner = make_learner(lr=0.01, lr_warmup_updates=8, minibatch_size=4, num_epochs=2)
-    vocabulary = len(load_tokenizer(learner.config.resolved_model()))
-    rows = rows_of(random_rollouts(policy_of(learner), vocabulary), learner.config)
+    rows = rows_of(sample(learner), learner.config)
     first, second = update(learner, rows)[1], update(learner, rows)[1]
     np.testing.assert_allclose(first, np.arange(1, 7) * 0.01 / 8)
     np.testing.assert_allclose(second, np.minimum(np.arange(7, 13), 8) * 0.01 / 8)
@@ -267,8 +257,7 @@ def test_the_rate_warms_up_over_updates_and_epochs_repeat_the_rows(make_learner)
 
 def test_the_rate_falls_to_its_share_in_the_last_iteration(make_learner):
     learner = make_learner(lr=0.01, lr_end_factor=0.2, iterations=5, minibatch_size=256)
-    vocabulary = len(load_tokenizer(learner.config.resolved_model()))
-    rows = rows_of(random_rollouts(policy_of(learner), vocabulary), learner.config)
+    rows = rows_of(sample(learner), learner.config)
     rates = [update(learner, rows, iteration=k)[1] for k in (1, 3, 5, 6)]
     np.testing.assert_allclose(np.concatenate(rates), [0.01, 0.006, 0.002, 0.002])
 
@@ -277,8 +266,7 @@ def test_a_long_gradient_is_cut_to_the_clip_and_a_short_one_is_not(make_learner)
     norms = {}
     for clip in (None, 0.05, 1000.0):
         learner = make_learner(**STILL | {"grad_clip": clip, "minibatch_size": 256})
-        vocabulary = len(load_tokenizer(learner.config.resolved_model()))
-        rows = rows_of(random_rollouts(policy_of(learner), vocabulary), learner.config)
+        rows = rows_of(sample(learner), learner.config)
         (gradient,), _ = update(learner, rows)
         norms[clip] = float(sum(g.square().sum() for g in gradient.values()) ** 0.5)
     assert norms[0.05] == pytest.approx(0.05, rel=1e-3)
@@ -287,8 +275,7 @@ def test_a_long_gradient_is_cut_to_the_clip_and_a_short_one_is_not(make_learner)
 
 def test_the_reference_stays_while_the_policy_moves(make_learner):
     learner = make_learner(lr=0.01, minibatch_size=4)
-    vocabulary = len(load_tokenizer(learner.config.resolved_model()))
-    rollouts = random_rollouts(policy_of(learner), vocabulary)
+    rollouts = sample(learner)
     before = copy.deepcopy(policy_of(learner).state_dict())
     for _ in range(3):
         update(learner, rows_of(rollouts, learner.config))
@@ -301,8 +288,7 @@ def test_the_reference_stays_while_the_policy_moves(make_learner):
 
 def test_minibatches_without_a_counted_token_are_left_out_of_the_metrics(make_learner):
     learner = make_learner(**STILL | {"minibatch_size": 1, "train_malformed": False})
-    vocabulary = len(load_tokenizer(learner.config.resolved_model()))
-    rollouts = random_rollouts(policy_of(learner), vocabulary)
+    rollouts = sample(learner)
     for step in [step for rollout in rollouts for step in rollout.steps][:-1]:
         step.action_mask[:] = False
     metrics = metrics_of(learner, rollouts)

@@ -40,24 +40,15 @@ class RemoteRooms(Rooms):
     waits = True
 
 
-def make_loop(
-    model,
-    env_class=Rooms,
-    wrapper=lambda env: env,
-    engine=None,
-    limits=Limits(),  # noqa: B008
-    open_engine=None,
-    **env_config,
-):
+def make_loop(model, env_class=Rooms, wrapper=lambda env: env, env_config=None, **arguments):
     tokenizer = load_tokenizer(str(model))
-    return RolloutLoop(
-        lambda split: wrapper(make(env_class, split=split, **env_config)),
-        engine or TransformersEngine(load_model(str(model)), tokenizer),
-        Prompter(tokenizer, "compact"),
-        tokenizer,
-        limits=limits,
-        open_engine=open_engine,
-    )
+    defaults = {
+        "make_env": lambda split: wrapper(make(env_class, split=split, **env_config or {})),
+        "engine": TransformersEngine(load_model(str(model)), tokenizer),
+        "prompter": Prompter(tokenizer, "compact"),
+        "tokenizer": tokenizer,
+    }
+    return RolloutLoop(**defaults | arguments)
 
 
 def plain(rollouts):
@@ -194,7 +185,7 @@ def test_a_group_of_a_broken_environment_is_missing_with_its_reason_on_one_line(
                 raise OSError("the roof\nis leaking")
             return super().take_action(action)
 
-    loop = make_loop(model, Leaking, broken=("train-2",))
+    loop = make_loop(model, Leaking, env_config={"broken": ("train-2",)})
     left = loop.run(GROUPS, SAMPLING)
     assert plain(left.rollouts) == plain(batch.rollouts[:4])
     reasons = {f.group: f.reason for f in left.failures}
@@ -320,16 +311,14 @@ def test_a_training_rollout_whose_final_prompt_does_not_fit_is_missing_and_not_d
     model, tmp_path, policy, team
 ):
     """A critic needs the value of the state at the step limit; an evaluation does not."""
-    env_config = {}
+    env_config = {"max_steps": 1}
     if team:
         (tmp_path / "team.yaml").write_text(f"names: [numbered]\nroles:\n  {team}\n")
         env_config["team"] = str(tmp_path / "team.yaml")
-    tokenizer = load_tokenizer(str(model))
-    loop = RolloutLoop(
-        lambda split: make(Rooms, split=split, max_steps=1, **env_config),
-        TransformersEngine(load_model(str(model)), tokenizer),
-        Prompter(tokenizer, grows_at_the_end, max_prompt_tokens=300),
-        tokenizer,
+    loop = make_loop(
+        model,
+        env_config=env_config,
+        prompter=Prompter(load_tokenizer(str(model)), grows_at_the_end, max_prompt_tokens=300),
         limits=Limits(on_missing_rollout=policy),
         keep_final_prompts=True,
     )
@@ -489,7 +478,7 @@ def test_rubric_rewards_of_the_environment_are_those_of_credit(model):
     config = TRCAConfig().environment("trca/ALFWorld-v0", env_config={"max_steps": 12})
     config.training(model=str(model), template="compact", budgets=budgets, lambda_=lambda_)
     runner = local_runner(config)
-    runner.loop.engine = Wanderer(load_tokenizer(str(model)))
+    runner.loop.guard.engine = Wanderer(load_tokenizer(str(model)))
     rollouts = evaluate_panel(runner, runner.panel("train").head(6), rollouts=2).rollouts
     assert len(rollouts) == 12
     batch = StepBatch.from_rollouts(rollouts, runner.operators()[DEFAULT_AGENT].categories)

@@ -17,8 +17,7 @@ from ray.rllib.core.rl_module.rl_module import RLModule
 
 from trca.algorithms.base.text_algorithm import TextAlgorithm
 from trca.algorithms.learner.checkpoint import read_weights
-from trca.algorithms.learner.learner import TextLearner
-from trca.algorithms.learner.saving import SHARDS
+from trca.algorithms.learner.learner import SHARDS, TextLearner
 from trca.algorithms.learner.start_weights import StartWeights, read_start_weights
 
 

@@ -12,8 +12,7 @@ from trca.algorithms.base.crediting import CreditedRollouts, Crediting, teaching
 from trca.algorithms.base.curriculum import Curriculum
 from trca.algorithms.base.text_config import TextAlgorithmConfig
 from trca.algorithms.rollouts.batch import GroupRequest, RolloutBatch
-from trca.algorithms.rollouts.sampling import sample_groups
-from trca.algorithms.rollouts.sampling_ahead import SamplingAhead
+from trca.algorithms.rollouts.sampling import SamplingAhead, sample_groups
 from trca.policies.engines.engine import SamplingParams
 
 

@@ -367,11 +367,8 @@ class TextAlgorithm(Algorithm):
         count = max(1, self.config.num_learners)
         sharded = {module: of_policy.shards(count) for module, of_policy in rows.items()}
         shards = [{module: parts[k] for module, parts in sharded.items()} for k in range(count)]
-        data: dict[str, Any] = {"batches": shards}
-        if not self.learner_group.is_remote:
-            data = {"batch": shards[0]}
         results = self.learner_group.update(
-            **data,
+            batches=shards,
             timesteps={
                 NUM_ENV_STEPS_SAMPLED_LIFETIME: self.metrics.peek(
                     (ENV_RUNNER_RESULTS, NUM_ENV_STEPS_SAMPLED_LIFETIME), default=0

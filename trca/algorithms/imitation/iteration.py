@@ -11,8 +11,7 @@ import numpy as np
 
 from trca.algorithms.base.crediting import CreditedRollouts, Crediting
 from trca.algorithms.base.iteration_sampling import IterationSampler
-from trca.algorithms.imitation.env_runner import make_teacher
-from trca.algorithms.imitation.teachers import RecordedTeacher
+from trca.algorithms.imitation.env_runner import RecordedTeacher, make_teacher
 from trca.algorithms.learner.rows import Rows
 from trca.algorithms.rollouts.batch import GroupRequest
 from trca.envs.panel import Panel

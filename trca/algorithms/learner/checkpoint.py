@@ -54,13 +54,7 @@ def training_tensors(model: nn.Module, optimizers: Iterable[Optimizer]) -> dict[
 
 
 def make_state(model: nn.Module, optimizers: Iterable[Optimizer], shapes: Shapes) -> None:
-    """Gives optimizers the state of a checkpoint, all zeros, to be filled in.
-
-    Args:
-        model: The model.
-        optimizers: The optimizers of its trained parameters.
-        shapes: Shapes of the checkpoint's tensors.
-    """
+    """Gives optimizers the state of a checkpoint with these shapes, all zeros, to be filled in."""
     parameters = {n: p for n, p in model.named_parameters() if p.requires_grad}
     optimizer_of = {
         parameter: optimizer
@@ -83,9 +77,7 @@ def make_state(model: nn.Module, optimizers: Iterable[Optimizer], shapes: Shapes
 def split_state(optimizer: Optimizer, states: Mapping[int, Mapping[str, Any]]) -> None:
     """Gives the optimizer of a sharded model the state from a model on one device.
 
-    Args:
-        optimizer: The optimizer.
-        states: State of each parameter, arrays by part, by the parameter's number.
+    ``states`` has arrays by part, by the number of the parameter.
     """
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
     for number, state in states.items():

@@ -43,11 +43,6 @@ CRITIC_METRICS: Final = ("value_loss", "value_clip_ratio", "critic_grad_norm")
 class ActorCriticUpdater(PolicyUpdater):
     """Updates a policy on credited steps, and its critic on their targets."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Takes the arguments of `PolicyUpdater`."""
-        self._value_sums: list[NDArray[np.float64]] = []
-        super().__init__(*args, **kwargs)
-
     @property
     def trained(self) -> nn.Module:
         """The policy's module: checkpoints name the parameters of policy and critic."""
@@ -57,26 +52,17 @@ class ActorCriticUpdater(PolicyUpdater):
         self, rows: Rows, shuffle_key: Sequence[int], iteration: int = 1
     ) -> dict[str, float]:
         """As `PolicyUpdater.update`, with `CRITIC_METRICS`."""
-        self._value_sums = []
+        self._value_sums: list[NDArray[np.float64]] = []
         metrics = super().update(rows, shuffle_key, iteration)
         loss, clipped, weight, norm = np.mean(self._value_sums, axis=0)
         means = (2 * loss / max(weight, 1e-12), clipped / max(weight, 1e-12), norm)
         return metrics | dict(zip(CRITIC_METRICS, map(float, means), strict=True))
 
     def values(self, rows: Rows) -> NDArray[np.float32]:
-        """Values of the text before each response token, without a gradient.
-
-        Args:
-            rows: The rows.
-
-        Returns:
-            float32 (sum of R, H).
-        """
+        """Values of the text before each response token, without a gradient, (sum of R, H)."""
         values = np.zeros((len(rows.action_mask), self.config.value_heads), dtype=np.float32)
         with torch.no_grad():
-            for places, micro in rows.numbered_microbatches(
-                self.config.settings.micro_batch_tokens
-            ):
+            for places, micro in rows.microbatches(self.config.settings.micro_batch_tokens):
                 of_micro = self._values(micro, np.ones(len(micro.action_mask), dtype=bool))
                 values[segments(rows.response_lengths, places)] = of_micro.cpu().numpy()
         return values
@@ -86,16 +72,13 @@ class ActorCriticUpdater(PolicyUpdater):
         shares = bool(self.module.shares_prefixes)
         batch = token_batch(rows, places, self._reduction.device, shares)
         return self.module.values(
-            input_ids=batch.input_ids,
-            row=batch.row,
-            position=batch.position,
-            shared=batch.shared,
+            input_ids=batch.input_ids, row=batch.row, position=batch.position, shared=batch.shared
         )
 
     def _add_value_gradients(self, rows: Rows, factor: float) -> None:
         sums, device = np.zeros(3), self._reduction.device
         settings: Any = self.config.settings  # of an algorithm with a critic
-        for micro in rows.microbatches(settings.micro_batch_tokens):
+        for _, micro in rows.microbatches(settings.micro_batch_tokens):
             if "value_targets" not in micro.optional:
                 continue  # all rows are replayed
             targets = micro.optional["value_targets"]
@@ -143,10 +126,7 @@ class ActorCriticUpdater(PolicyUpdater):
         settings: Any = self.config.settings
         ids = {id(parameter) for parameter in policy}
         critic = [p for p in self.parameters if id(p) not in ids]
-        return [
-            {"params": policy, "lr": self._lr},
-            {"params": critic, "lr": settings.critic_lr},
-        ]
+        return [{"params": policy, "lr": self._lr}, {"params": critic, "lr": settings.critic_lr}]
 
     def _separate(self) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
         """The trained parameters of the policy, in their order, and of the critic."""
@@ -161,18 +141,13 @@ class ActorCriticLearner(TextLearner):
     updater_class: ClassVar[type[PolicyUpdater]] = ActorCriticUpdater
 
     def value_rows(self, rows: Rows, module_id: str | None = None) -> NDArray[np.float32]:
-        """Values of the text before each response token; all learners take part.
+        """Values of the text before each response token: float32 (sum of R, H).
 
-        Args:
-            rows: This learner's rows.
-            module_id: The policy; None for the only policy.
-
-        Returns:
-            float32 (sum of R, H).
+        All learners take part, each with its rows. Without ``module_id`` the only policy answers.
         """
-        updater: Any = self._updater(module_id)
-        values: NDArray[np.float32] = updater.values(rows)
-        return values
+        updater = self._updater(module_id)
+        assert isinstance(updater, ActorCriticUpdater)
+        return updater.values(rows)
 
 
 def value_loss(

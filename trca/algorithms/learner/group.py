@@ -18,10 +18,10 @@ Saving and loading   An error is raised; RLlib drops it and leaves an empty chec
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Final
 
 import numpy as np
@@ -31,11 +31,10 @@ from ray.exceptions import RayActorError
 from ray.rllib.core import COMPONENT_LEARNER
 from ray.rllib.core.learner.learner_group import LearnerGroup
 from ray.rllib.core.learner.training_data import TrainingData
-from ray.rllib.utils.checkpoints import Checkpointable
 from ray.tune.utils.file_transfer import sync_dir_between_nodes
 
+from trca.algorithms.learner.learner import SHARDS
 from trca.algorithms.learner.rows import scored_rows, segments
-from trca.algorithms.learner.saving import SHARDS
 from trca.algorithms.settings.policy_config import PolicyConfig
 from trca.common.errors import first_line
 
@@ -60,20 +59,11 @@ class TextLearnerGroup(LearnerGroup):
         self._saving = False
         super().__init__(**kwargs)
 
-    def update(
-        self,
-        *,
-        batch: Any = None,
-        batches: Any = (),
-        timesteps: dict[str, Any] | None = None,
-        **kwargs: Any,
-    ) -> list[Any]:
+    def update(self, *, batches: Sequence[Any], **kwargs: Any) -> list[Any]:  # type: ignore[override]
         """Updates all learners.
 
         Args:
-            batch: `Rows` of a learner in this process.
-            batches: `Rows` of each remote learner.
-            timesteps: RLlib's counters.
+            batches: `Rows` of each learner.
             kwargs: More arguments of `TextLearner.update`.
 
         Returns:
@@ -82,24 +72,12 @@ class TextLearnerGroup(LearnerGroup):
         Raises:
             LearnersLostError: When the process of a learner ended.
         """
-        if self.is_local:
-            metrics: list[Any] = super().update(batch=batch, timesteps=timesteps, **kwargs)
-            return metrics
-
-        given = {"timesteps": timesteps, **kwargs}
-        data = [{"training_data": TrainingData(batch=rows), **given} for rows in batches]
+        data = [{"training_data": TrainingData(batch=rows), **kwargs} for rows in batches]
         return self._on_all("update", data)
 
     def ask(self, method: str, **given: Any) -> list[Any]:
-        """Calls a method of each learner, and returns the results.
-
-        Args:
-            method: A method of `TextLearner`.
-            given: The arguments of the method.
-        """
-        if self.is_local:
-            return [getattr(self._learner, method)(**given)]
-        return self._on_all(method, [given] * len(self._workers))
+        """Calls a method of each learner with these arguments, and returns the results."""
+        return self._on_all(method, [given] * max(1, len(self)))
 
     def score(
         self,
@@ -127,12 +105,7 @@ class TextLearnerGroup(LearnerGroup):
         responses: Sequence[NDArray[np.int32]],
         **given: Any,
     ) -> list[NDArray[np.float32]]:
-        """The critic's values of the text before each response token.
-
-        Args:
-            prompts: int32 (P,) each.
-            responses: int32 (R,) each.
-            given: ``module_id`` of the policy, if there are several policies.
+        """The critic's values before each response token, with the arguments of `score`.
 
         Returns:
             float32 (R, H) for each response; the first is the value of the prompt.
@@ -143,9 +116,25 @@ class TextLearnerGroup(LearnerGroup):
         """Binds `score` and `values` to the policy that acted for an agent.
 
         Args:
-            module_ids: The ids of the policies that acted. The bound methods refuse several.
+            module_ids: The ids of the policies that acted. The bound methods raise a `ValueError`
+                for several policies, since one policy must score.
         """
-        return _BoundLearners(self, module_ids)
+
+        def bind(method: Callable[..., Any], what: str) -> Callable[..., Any]:
+            def call(*args: Any, **kwargs: Any) -> Any:
+                if len(module_ids) > 1:
+                    raise ValueError(
+                        f"the credit rule reads {what} of the policy that acted, and"
+                        f" {' and '.join(module_ids)} acted for one agent: let policy_mapping_fn"
+                        " give an agent the same policy in every group"
+                    )
+                return method(*args, **kwargs, module_id=module_ids[0])
+
+            return call
+
+        return SimpleNamespace(
+            score=bind(self.score, "log-probabilities"), values=bind(self.values, "values")
+        )
 
     def _of_tokens(
         self,
@@ -154,18 +143,15 @@ class TextLearnerGroup(LearnerGroup):
         responses: Sequence[NDArray[np.int32]],
         **given: Any,
     ) -> list[NDArray[np.float32]]:
-        """Calls a method for response tokens; each remote learner takes a share."""
+        """Calls a method for response tokens; each learner takes a share."""
         if not responses:
             return []
         rows = scored_rows(prompts, responses)
-        if self.is_local:
-            flat = getattr(self._learner, method)(rows, **given)
-        else:
-            shards = rows.shards(len(self._workers))
-            parts = self._on_all(method, [{"rows": shard, **given} for shard in shards])
-            flat = np.zeros((len(rows.action_mask), *parts[0].shape[1:]), dtype=np.float32)
-            for shard, part in zip(shards, parts, strict=True):
-                flat[segments(rows.response_lengths, shard.number)] = part
+        shards = rows.shards(max(1, len(self)))
+        parts = self._on_all(method, [{"rows": shard, **given} for shard in shards])
+        flat = np.zeros((len(rows.action_mask), *parts[0].shape[1:]), dtype=np.float32)
+        for shard, part in zip(shards, parts, strict=True):
+            flat[segments(rows.response_lengths, shard.number)] = part
         return np.split(flat, np.cumsum(rows.response_lengths)[:-1])
 
     def get_state(
@@ -176,14 +162,9 @@ class TextLearnerGroup(LearnerGroup):
         Raises:
             RuntimeError: When the state of sharded learners has more components than the weights.
         """
-        if self.is_local:
-            local: dict[str, Any] = super().get_state(
-                components, not_components=not_components, **kwargs
-            )
-            return local
         if not self._check_component(COMPONENT_LEARNER, components, not_components):
             return {}
-        if self._saving and self.config.settings.sharding != "none":
+        if self._saving and not self.is_local:
             return {COMPONENT_LEARNER: {}}
         below: Any = self._get_subcomponents
         asked = {
@@ -191,24 +172,22 @@ class TextLearnerGroup(LearnerGroup):
             "not_components": below(COMPONENT_LEARNER, not_components),
             **kwargs,
         }
-        count = len(self._workers) if self.config.settings.sharding != "none" else 1
+        count = 1 if self.config.settings.sharding == "none" else max(1, len(self))
         return {COMPONENT_LEARNER: self._on_all("get_state", [asked] * count)[0]}
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Restores a state on all learners."""
-        if self.is_local:
-            super().set_state(state)
-        elif COMPONENT_LEARNER in state:
-            given = {"state": ray.put(state[COMPONENT_LEARNER])}
-            self._on_all("set_state", [given] * len(self._workers))
+        if COMPONENT_LEARNER in state:
+            of_learner = state[COMPONENT_LEARNER]
+            self.ask("set_state", state=of_learner if self.is_local else ray.put(of_learner))
 
-    def get_checkpointable_components(self) -> list[tuple[str, Checkpointable]]:
+    def get_checkpointable_components(self) -> list[tuple[str, Any]]:
         """Returns the local learner, or a proxy of the remote learners."""
         return [(COMPONENT_LEARNER, self._learner if self.is_local else _Remote(self))]
 
     @contextmanager
     def saving(self) -> Iterator[None]:
-        """Leaves the shares out of `get_state`: sharded learners write them in `save_to_path`."""
+        """Leaves remote learners out of `get_state`: they write their state in `save_to_path`."""
         self._saving = True
         try:
             yield
@@ -221,6 +200,8 @@ class TextLearnerGroup(LearnerGroup):
         Raises an error immediately. Learners that wait for a lost learner may fail before Ray
         reports the loss, so that after another error the loss has some seconds to appear.
         """
+        if self.is_local:
+            return [getattr(self._learner, method)(**arguments[0])]
         pairs = zip(self._workers, arguments, strict=False)
         calls = [getattr(worker, method).remote(**given) for worker, given in pairs]
         pending, patience, first = calls, None, None
@@ -243,39 +224,7 @@ class TextLearnerGroup(LearnerGroup):
         return list(ray.get(calls))
 
 
-class _BoundLearners:
-    """Methods of the learners, bound to the policy that acted for an agent."""
-
-    def __init__(self, group: TextLearnerGroup, module_ids: tuple[str, ...]) -> None:
-        self._group, self._module_ids = group, module_ids
-
-    def score(self, *args: Any, **kwargs: Any) -> list[NDArray[np.float32]]:
-        """See `TextLearnerGroup.score`.
-
-        Raises:
-            ValueError: When several policies acted, since one policy must score.
-        """
-        return self._group.score(*args, **kwargs, module_id=self._only("log-probabilities"))
-
-    def values(self, *args: Any, **kwargs: Any) -> list[NDArray[np.float32]]:
-        """See `TextLearnerGroup.values`.
-
-        Raises:
-            ValueError: When several policies acted, since one critic must answer.
-        """
-        return self._group.values(*args, **kwargs, module_id=self._only("values"))
-
-    def _only(self, what: str) -> str:
-        if len(self._module_ids) > 1:
-            raise ValueError(
-                f"the credit rule reads {what} of the policy that acted, and"
-                f" {' and '.join(self._module_ids)} acted for one agent: let policy_mapping_fn give"
-                " an agent the same policy in every group"
-            )
-        return self._module_ids[0]
-
-
-class _Remote(Checkpointable):
+class _Remote:
     """The remote learners of a group, as a component that RLlib saves and loads."""
 
     def __init__(self, group: TextLearnerGroup) -> None:
@@ -301,28 +250,13 @@ class _Remote(Checkpointable):
             try:
                 sync_dir_between_nodes(there, draft, here, folder)
             finally:
-                group._on_all("apply", [{"func": partial(_remove, folder=draft)}])
+                group._on_all("apply", [{"func": lambda _: shutil.rmtree(draft)}])
         return folder
 
     def restore_from_path(self, path: Any, *, component: Any = None, **kwargs: Any) -> None:
         """Loads on all learners."""
         given = {"path": str(path), "component": component, "node": _node(), **kwargs}
         self._group._on_all("restore_from_node", [given] * len(self._group))
-
-    def get_state(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """Returns nothing: `save_to_path` asks the learners."""
-        return {}
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        """Sets nothing."""
-
-    def get_ctor_args_and_kwargs(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Returns nothing."""
-        return (), {}
-
-
-def _remove(learner: Any, folder: str) -> None:
-    shutil.rmtree(folder)
 
 
 def _node(learner: Any = None) -> str:

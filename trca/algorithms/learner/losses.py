@@ -174,7 +174,7 @@ def objective(
     on_action, on_others = _shares(row, mask, weight), _shares(row, ~mask, weight)
     level = settings.ratio_level
     log_ratio = log_importance_ratio(logprobs, inputs.old_logprobs, row, mask, len(weight), level)
-    ratio = importance_ratio(log_ratio)
+    ratio = log_ratio.clamp(-_LOG_RATIO_LIMIT, _LOG_RATIO_LIMIT).exp()
     if level == "token":
         advantage, share = inputs.advantage[row], on_action
         if inputs.token_advantage is not None:
@@ -256,15 +256,6 @@ def log_importance_ratio(
     if level == "action_mean":
         log_ratio = log_ratio / torch.bincount(row[action_mask], minlength=rows).clamp(min=1)
     return log_ratio
-
-
-def importance_ratio(log_ratio: Tensor) -> Tensor:
-    """The importance ratio rho, its logarithm clamped to +-20.
-
-    Args:
-        log_ratio: See `log_importance_ratio`.
-    """
-    return log_ratio.clamp(-_LOG_RATIO_LIMIT, _LOG_RATIO_LIMIT).exp()
 
 
 def clipped_surrogate(

@@ -49,15 +49,10 @@ OverLearners = Callable[..., Any]
 
 
 def drift_of(rows: Rows, scored: NDArray[np.bool_], logprobs: Tensor) -> NDArray[np.float64]:
-    """The drift of the fresh action tokens of a pass.
+    """The drift of the fresh action tokens of a pass, trainer minus sampler: float64 (k,).
 
-    Args:
-        rows: The rows of the pass.
-        scored: bool (sum of R,), the response tokens that the pass scores.
-        logprobs: float (K,), the trainer's log-probabilities of these tokens.
-
-    Returns:
-        float64 (k,), trainer minus sampler; tokens of replayed rows are left out.
+    ``scored`` marks the response tokens that the pass scores, (sum of R,); ``logprobs`` are the
+    trainer's log-probabilities of these tokens, (K,).
     """
     trainer = logprobs.detach().cpu().numpy().astype(np.float64)
     measured = rows.action_mask & ~np.repeat(rows.replayed, rows.response_lengths)
@@ -68,12 +63,9 @@ def drift_of(rows: Rows, scored: NDArray[np.bool_], logprobs: Tensor) -> NDArray
 def refuse_mismatch(mismatch_kl: float, module: LLMModule) -> None:
     """Stops a run whose sampler and trainer disagree before the first update.
 
-    Args:
-        mismatch_kl: The mean KL estimate of the action tokens.
-        module: The policy; the bound depends on its precision.
-
     Raises:
-        RuntimeError: When the mismatch is above the bound; names likely causes.
+        RuntimeError: When the mean KL estimate of the action tokens is above the bound of the
+            policy's precision; names likely causes.
     """
     bound = DTYPES[module.dtype].mismatch
     if mismatch_kl > bound:
@@ -90,9 +82,7 @@ def refuse_mismatch(mismatch_kl: float, module: LLMModule) -> None:
 def drift_metrics(drift: NDArray[np.float64], over_learners: OverLearners) -> dict[str, float]:
     """Measures the drift of action tokens; nan without a token on any learner.
 
-    Args:
-        drift: float64 (K,), d of each action token of this learner.
-        over_learners: Adds up over the learners.
+    ``drift`` has d of each action token of this learner, float64 (K,).
     """
     kl, ratio = np.expm1(drift) - drift, np.exp(np.clip(drift, -_LIMIT, _LIMIT))
     sums = over_learners(np.array([kl.sum(), ratio.sum(), (drift < 0).sum(), len(drift)]))
@@ -177,7 +167,7 @@ def cause(metrics: dict[str, float], staleness: int, dtype: str) -> str:
 
     Args:
         metrics: `MISMATCH_METRICS`.
-        staleness: Largest number of updates between the weights that sampled and the trainer's.
+        staleness: Largest age of the weights that sampled, in updates.
         dtype: Precision of engine and trainer.
     """
     if staleness > 0:

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from ray.rllib.core.learner.learner import DEFAULT_OPTIMIZER
@@ -110,45 +110,28 @@ class OtherOptimizerError(ValueError):
     """The optimizer of a checkpoint is not the configured optimizer."""
 
 
-@dataclass(frozen=True)
-class SavedOptimizer:
-    """The optimizer of a learner.
+def optimizer_entry(setting: str, optimizers: Mapping[str, Optimizer]) -> dict[str, Any]:
+    """The entry of a checkpoint's metadata or state that names the optimizers of a learner."""
+    classes = {name: type(each).__qualname__ for name, each in optimizers.items()}
+    return {_KEY: {"setting": setting, "classes": classes}}
 
-    Attributes:
-        setting: The setting ``optimizer``.
-        classes: Names of the optimizers' classes, by RLlib's names of the optimizers.
+
+def refuse_other_optimizer(
+    configured: Mapping[str, Any], saved: Mapping[str, Any], place: str
+) -> None:
+    """Compares the `optimizer_entry` of a learner with the metadata of a checkpoint, or a state.
+
+    Raises:
+        OtherOptimizerError: When the classes differ, or ``saved`` names no optimizer.
     """
-
-    setting: str
-    classes: dict[str, str]
-
-    @classmethod
-    def of(cls, setting: str, optimizers: Mapping[str, Optimizer]) -> SavedOptimizer:
-        """Names the optimizers of a learner."""
-        return cls(setting, {name: type(each).__qualname__ for name, each in optimizers.items()})
-
-    def entry(self) -> dict[str, Any]:
-        """The optimizer, as an entry of a checkpoint's metadata or state."""
-        return {_KEY: asdict(self)}
-
-    def refuse_other(self, entries: Mapping[str, Any], place: str) -> None:
-        """Compares the configured optimizer with the optimizer of a checkpoint or a state.
-
-        Args:
-            entries: Metadata of the checkpoint, or the state.
-            place: The checkpoint or the state, for the message.
-
-        Raises:
-            OtherOptimizerError: When the classes differ, or no optimizer is named.
-        """
-        if _KEY not in entries:
-            raise OtherOptimizerError(f"{place} names no optimizer: no learner of trca wrote it")
-        saved = SavedOptimizer(**entries[_KEY])
-        if self.classes == saved.classes:
-            return
-        ours, theirs = (", ".join(each.classes.values()) for each in (self, saved))
+    if _KEY not in saved:
+        raise OtherOptimizerError(f"{place} names no optimizer: no learner of trca wrote it")
+    now, then = configured[_KEY], saved[_KEY]
+    if now["classes"] != then["classes"]:
+        ours, theirs = (", ".join(each["classes"].values()) for each in (now, then))
         raise OtherOptimizerError(
-            f"{place} has the state of optimizer {saved.setting!r} ({theirs}), and the config has"
-            f" optimizer {self.setting!r} ({ours}): set optimizer: {saved.setting}, or start a new"
-            " run from the weights alone, with model: FOLDER after trca export RUN --to FOLDER"
+            f"{place} has the state of optimizer {then['setting']!r} ({theirs}), and the config"
+            f" has optimizer {now['setting']!r} ({ours}): set optimizer: {then['setting']}, or"
+            " start a new run from the weights alone, with model: FOLDER after trca export RUN"
+            " --to FOLDER"
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -11,12 +12,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from trca.algorithms.learner.last_mlp import last_mlp_at
 from trca.algorithms.learner.reduction import Reduction
 from trca.algorithms.learner.rows import Rows, padded, segments
 from trca.algorithms.settings.policy_config import PolicyConfig
 from trca.policies.llm_module import LLMModule
-from trca.policies.shared_prefixes import SharedPrefixes, share_prefixes
+from trca.policies.shared_prefixes import SharedPrefixes, hidden_places, share_prefixes
 
 MOST_DISTINCT: Final = 0.9
 """Largest share of distinct prefixes among the tokens at which sharing saves time."""
@@ -48,13 +48,10 @@ class TokenBatch:
 def token_batch(
     rows: Rows, scored: NDArray[np.bool_], device: Any, share: bool = False
 ) -> TokenBatch:
-    """Makes the tensors of rows.
+    """Makes the tensors of at least one row.
 
-    Args:
-        rows: The rows, B at least 1.
-        scored: bool (sum of R,), the response tokens that the pass scores.
-        device: The device of the tensors.
-        share: Whether the model can share prefixes.
+    ``scored`` marks the response tokens that the pass scores, (sum of R,); ``share`` says whether
+    the model can share prefixes.
     """
     lengths, responses = rows.lengths, rows.response_lengths
     width = padded(int(lengths.max()))
@@ -75,13 +72,6 @@ def token_batch(
         scored=scored,
         shared=shared,
     )
-
-
-def no_tokens(device: Any) -> TokenBatch:
-    """The tensors of a pass over no rows: one short row with one token, which no loss reads."""
-    place = torch.zeros(1, dtype=torch.int64, device=device)
-    ids = torch.zeros((1, padded(1)), dtype=torch.int64, device=device)
-    return TokenBatch(ids, place, place, place, np.ones(0, dtype=np.bool_))
 
 
 class ForwardPass(NamedTuple):
@@ -115,9 +105,7 @@ class ForwardPasses:
         """
         passes = [
             (places, micro)
-            for places, micro in rows.numbered_microbatches(
-                self._config.settings.micro_batch_tokens
-            )
+            for places, micro in rows.microbatches(self._config.settings.micro_batch_tokens)
             if self._scored(micro).any()
         ]
         most, device = len(passes), self._reduction.device
@@ -128,17 +116,16 @@ class ForwardPasses:
             batch = token_batch(micro, self._scored(micro), device, shares)
             yield ForwardPass(batch, number == most, micro, places)
         for number in range(len(passes) + 1, most + 1):
-            yield ForwardPass(no_tokens(device), number == most)
+            # No rows: one short row with one token, which no loss reads.
+            place = torch.zeros(1, dtype=torch.int64, device=device)
+            ids = torch.zeros((1, padded(1)), dtype=torch.int64, device=device)
+            nothing = TokenBatch(ids, place, place, place, np.ones(0, dtype=np.bool_))
+            yield ForwardPass(nothing, number == most)
 
     def run(self, batch: TokenBatch, reference: bool = False) -> dict[str, Tensor]:
-        """Runs one pass.
+        """Runs one pass of the policy or of the frozen reference.
 
-        Args:
-            batch: The tensors.
-            reference: Whether the frozen reference runs instead of the policy.
-
-        Returns:
-            ``logprobs`` and ``entropy`` of the scored tokens, float32 (K,) each.
+        Returns ``logprobs`` and ``entropy`` of the scored tokens, float32 (K,) each.
         """
         with (
             self._module.network(reference) as model,
@@ -155,10 +142,9 @@ class ForwardPasses:
             )
 
     def score(self, rows: Rows, reference: bool = False) -> NDArray[np.float32]:
-        """Log-probabilities of the scored response tokens, without a gradient.
+        """Log-probabilities of the scored response tokens, without a gradient: float32 (sum of R,).
 
-        Returns:
-            float32 (sum of R,), 0 for tokens that are not scored.
+        Tokens that are not scored have 0.
         """
         scores = np.zeros(len(rows.old_logprobs), dtype=np.float32)
         with torch.no_grad():
@@ -176,3 +162,45 @@ class ForwardPasses:
             if self._config.settings.kl_coeff_format
             else rows.action_mask
         )
+
+
+@contextmanager
+def last_mlp_at(
+    model: Any, row: Tensor, position: Tensor, shared: SharedPrefixes | None = None
+) -> Iterator[None]:
+    """Runs the last ``mlp`` of a model only at the positions that predict a counted token.
+
+    No layer after it mixes positions, so most of its output is never read: nine of ten positions
+    for short responses. The result is the same, with zeros elsewhere. An update of a three-layer
+    model takes 16% less time; a deep model saves one layer's share. Does nothing for models without
+    such an ``mlp``, and under gradient checkpointing: its backward pass runs the layer again after
+    this context.
+
+    Args:
+        model: A Hugging Face causal LM.
+        row: int64 (K,), rows of the counted positions.
+        position: int64 (K,), the counted positions.
+        shared: The distinct prefixes that run instead of the rows; None runs the rows.
+    """
+    layers = getattr(model.base_model, "layers", None)
+    mlp = getattr(layers[-1], "mlp", None) if layers else None
+    if mlp is None or model.is_gradient_checkpointing:
+        yield
+        return
+    whole = mlp.forward
+    _, row, position = hidden_places(row, row, position, shared)
+
+    def forward(hidden: Tensor) -> Any:
+        flat = hidden.flatten(0, 1)
+        places = torch.unique(row * hidden.shape[1] + position)
+        out = whole(flat[places][None])
+        if not isinstance(out, Tensor):
+            return whole(hidden)
+        zeros = torch.zeros_like(flat, dtype=out.dtype)  # autocast may lower the precision
+        return zeros.index_put((places,), out[0]).view_as(hidden)
+
+    mlp.forward = forward
+    try:
+        yield
+    finally:
+        del mlp.forward

@@ -50,14 +50,10 @@ class PolicyUpdater:
         reduction: Reduction,
         compute_loss: ComputeLoss,
     ) -> None:
-        """Makes the optimizers.
+        """Makes the optimizers of a module on its device, which is split where learners split it.
 
-        Args:
-            module_id: The policy's id.
-            module: The policy, on its device, split where learners split it.
-            config: The hyperparameters.
-            reduction: Sums over the learners.
-            compute_loss: The learner's loss of a pass; calls `loss` unless a subclass changes it.
+        ``compute_loss`` is the learner's loss of a pass, which calls `loss` unless a subclass of
+        the learner changes it.
         """
         self.module, self.config = module, config
         self.parameters = [p for p in module.parameters() if p.requires_grad]
@@ -69,12 +65,8 @@ class PolicyUpdater:
         self._sums = MinibatchSums()
         self._settings = config.settings
         self._of_minibatch = self._settings
-        spec = OptimizerSpec(
-            self._parameter_groups(),
-            module,
-            config.settings.adam_betas,
-            config.settings.weight_decay,
-        )
+        betas, decay = config.settings.adam_betas, config.settings.weight_decay
+        spec = OptimizerSpec(self._parameter_groups(), module, betas, decay)
         self.optimizers = make_optimizers(config.settings.optimizer, spec)
         self._rates = [float(group["lr"]) for group in groups_of(self.optimizers)]
         self._decay = 1.0
@@ -88,15 +80,9 @@ class PolicyUpdater:
     def update(
         self, rows: Rows, shuffle_key: Sequence[int], iteration: int = 1
     ) -> dict[str, float]:
-        """Trains ``num_epochs`` over this learner's rows; all learners call this together.
+        """Trains ``num_epochs`` over this learner's rows and returns the metrics of the iteration.
 
-        Args:
-            rows: This learner's rows.
-            shuffle_key: Seed of the mini-batches; the same on all learners.
-            iteration: Number of the iteration, from 1; sets the learning rate.
-
-        Returns:
-            The metrics of the iteration.
+        All learners call this together. `TextLearner.update` has the arguments.
         """
         config, reduce = self.config, self._reduction.numbers
         passed = min((iteration - 1) / max(config.settings.iterations - 1, 1), 1.0)
@@ -124,22 +110,13 @@ class PolicyUpdater:
         return mean_metrics(updates, mismatch, groups_of(self.optimizers)[0]["lr"], skipped)
 
     def loss(self, inputs: LossInputs, out: dict[str, Tensor]) -> Tensor:
-        """The objective of a pass; notes its terms for the metrics.
-
-        Args:
-            inputs: The tensors that are known before the pass.
-            out: ``logprobs`` and ``entropy`` of the counted tokens, (K,) each, with gradient.
-        """
+        """The objective of a pass, for `TextLearner.compute_loss_for_module`; notes its terms."""
         terms = objective(inputs, out["logprobs"], out["entropy"], self._of_minibatch)
-        self._sums.add_terms(terms)
+        self._sums.terms.append(terms)
         return terms.loss
 
     def _compare_sampler(self, rows: Rows) -> None:
-        """Compares sampler and trainer, once, before the first update with a fresh action.
-
-        Raises:
-            RuntimeError: If their log-probabilities differ too much.
-        """
+        """Compares sampler and trainer, once, before the first update with a fresh action."""
         if self.compared or self.config.settings.recompute_logprobs:
             return
         fresh = rows.holding(rows.action_mask & np.isfinite(rows.old_logprobs)) & ~rows.replayed
@@ -150,13 +127,13 @@ class PolicyUpdater:
         refuse_mismatch(kl, self.module)
 
     def _scored(self, rows: Rows) -> tuple[Rows, dict[str, float] | None]:
-        """Fills in the log-probabilities of the reference, and of the policy if configured.
+        """Fills in the scores of the reference and, if configured, of the policy.
 
-        Returns:
-            The rows, and the mismatch of sampler and trainer if the policy scored the rows.
+        The second result is the mismatch of sampler and trainer if the policy scored the rows.
         """
-        if self._regularized:
-            rows = replace(rows, reference=self.passes.score(rows, reference=True))
+        if self._settings.kl_coeff or self._settings.kl_coeff_format:
+            reference = self.passes.score(rows, reference=True)
+            rows = replace(rows, optional={**rows.optional, "reference": reference})
         if not self.config.settings.recompute_logprobs:
             return rows, None
         logprobs = self.passes.score(rows)
@@ -167,14 +144,9 @@ class PolicyUpdater:
     ) -> tuple[dict[str, float] | None, bool]:
         """Takes one optimizer step on the rows of all learners.
 
-        Args:
-            rows: This learner's rows of the mini-batch.
-            factor: See `Rows.minibatches`.
-            drifts: Gets the drift of sampler and trainer; None after the first update.
-
-        Returns:
-            Metrics of the mini-batch, None if no learner has a row with a counted token; and
-            whether the step was taken: loss and gradients are finite.
+        Returns metrics of the mini-batch, None if no learner has a row with a counted token; and
+        whether the step was taken: loss and gradients are finite. ``drifts`` gets the drift of
+        sampler and trainer; None after the first update.
         """
         for optimizer in self.optimizers.values():
             optimizer.zero_grad(set_to_none=True)
@@ -236,52 +208,40 @@ class PolicyUpdater:
     def _loss_inputs(self, rows: Rows, batch: TokenBatch, factor: float) -> LossInputs:
         scored = batch.scored
 
-        def column(values: Any) -> Tensor:
-            return torch.from_numpy(np.asarray(values)).to(self._reduction.device)
+        def column(values: NDArray[Any]) -> Tensor:
+            return torch.from_numpy(values).to(self._reduction.device)
 
-        of_tokens = rows.optional.get("token_advantages")
+        def optional(name: str) -> Tensor | None:
+            return column(rows.optional[name][scored]) if name in rows.optional else None
+
         return LossInputs(
             row=batch.row,
             action_mask=column(rows.action_mask[scored]),
             old_logprobs=column(rows.old_logprobs[scored]),
             advantage=column(rows.advantages),
             weight=column((rows.weights * factor).astype(np.float32)),
-            reference_logprobs=column(rows.reference[scored]) if self._regularized else None,
-            token_advantage=None if of_tokens is None else column(of_tokens[scored]),
+            reference_logprobs=optional("reference"),
+            token_advantage=optional("token_advantages"),
         )
-
-    @property
-    def _regularized(self) -> bool:
-        """Whether the loss has a KL term, and so needs the reference."""
-        return bool(self._settings.kl_coeff or self._settings.kl_coeff_format)
 
     def _parameter_groups(self) -> list[dict[str, Any]]:
         """The trained parameters in groups of one learning rate."""
         return [{"params": self.parameters, "lr": self._lr}]
 
     def _add_value_gradients(self, rows: Rows, factor: float) -> None:
-        """Adds the gradients of a critic; does nothing without a critic."""
+        """Adds the gradients of a critic, if there is one."""
 
     def _reduce_gradients(self, counted: bool) -> bool:
-        """Adds the gradients up over the learners.
+        """Adds the gradients up over the learners; returns whether a parameter has a gradient.
 
-        Args:
-            counted: Whether some learner's mini-batch has a counted token. Without one, no
-                parameter gets a gradient, and no parameter moves.
-
-        Returns:
-            Whether a parameter gets a gradient.
+        Without a counted token in some learner's mini-batch, no parameter moves.
         """
         if counted:
             self._reduction.gradients(self.parameters)
         return counted
 
     def _clip_gradients(self) -> tuple[float, float]:
-        """Clips the gradients.
-
-        Returns:
-            The norms before clipping, of the policy and of a critic; 0 without a critic.
-        """
+        """Clips the gradients; returns the norms before, of the policy and of a critic or 0."""
         return self._clip(self.parameters), 0.0
 
     def _clip(self, parameters: Sequence[nn.Parameter]) -> float:

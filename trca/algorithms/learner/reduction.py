@@ -33,12 +33,7 @@ class Reduction:
     def numbers(self, values: Any, largest: bool = False) -> Any:
         """The sum of each number over all learners, or with ``largest`` the largest of each.
 
-        Args:
-            values: float (n,).
-            largest: Whether to take the largest.
-
-        Returns:
-            float64 (n,); the values themselves for one learner.
+        Returns float64 (n,); the values themselves for one learner.
         """
         if not self.distributed:
             return values
@@ -63,12 +58,8 @@ class Reduction:
 def add_up(gradients: Sequence[Tensor], bucket_bytes: int = BUCKET_BYTES) -> None:
     """Replaces each gradient by its sum over the learners, which all call this together.
 
-    Small gradients travel together in one copy of at most ``bucket_bytes``. A larger gradient
-    travels without a copy.
-
-    Args:
-        gradients: The gradients, in the same order and of the same shapes on every learner.
-        bucket_bytes: Size of a bucket.
+    Gradients have the same order and shapes on every learner. Small gradients travel together in
+    one copy of at most ``bucket_bytes``. A larger gradient travels without a copy.
     """
     for bucket in buckets(gradients, bucket_bytes):
         if len(bucket) == 1 and bucket[0].is_contiguous():

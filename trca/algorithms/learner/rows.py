@@ -50,11 +50,12 @@ _OF_ROWS: Final = (
     "weights",
     "replayed",
 )
-_OF_RESPONSES: Final = ("action_mask", "old_logprobs", "reference")
+_OF_RESPONSES: Final = ("action_mask", "old_logprobs")
 
 OptionalColumns = Mapping[str, NDArray[Any]]
-"""Columns of response tokens that a credit rule and a critic add, by name.
+"""Columns of response tokens that a credit rule, a critic and the learner add, by name.
 
+``reference`` (sum of R,): the reference's log-probabilities, if the loss has a KL term.
 ``token_advantages`` (sum of R,): an advantage for each token in place of the step's.
 ``old_values`` (sum of R, H): the critic's values of the text before each response token at the time
 of credit. ``value_targets`` (sum of R, H): the targets of the values; nan without a target.
@@ -73,8 +74,6 @@ class Rows:
         response_lengths: int64 (S,), R of each row.
         action_mask: bool (sum of R,), True where a response token belongs to the action.
         old_logprobs: float32 (sum of R,), the old policy's log-probabilities.
-        reference: float32 (sum of R,), the reference's log-probabilities; the learner fills in the
-            zeros.
         advantages: float32 (S,).
         weights: float64 (S,), weight in the aggregation, see `row_weights`.
         replayed: bool (S,), whether the row is of an earlier iteration.
@@ -89,7 +88,6 @@ class Rows:
     response_lengths: NDArray[np.int64]
     action_mask: NDArray[np.bool_]
     old_logprobs: NDArray[np.float32]
-    reference: NDArray[np.float32]
     advantages: NDArray[np.float32]
     weights: NDArray[np.float64]
     replayed: NDArray[np.bool_]
@@ -110,11 +108,7 @@ class Rows:
         return self.prompt_lengths + self.response_lengths
 
     def holding(self, tokens: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Marks the rows that hold one of these response tokens, bool (S,).
-
-        Args:
-            tokens: bool (sum of R,), the tokens.
-        """
+        """Marks the rows that hold one of these response tokens; from (sum of R,) to (S,)."""
         row = np.repeat(np.arange(len(self)), self.response_lengths)
         return np.asarray(np.bincount(row[tokens], minlength=len(self)) > 0)
 
@@ -153,17 +147,13 @@ class Rows:
             places = place[np.sort(chunk)]
             yield self.take(places[places >= 0]), self.total / len(chunk)
 
-    def microbatches(self, token_budget: int) -> Iterator[Rows]:
-        """Rows of similar length, as many as fit the budget of padded tokens (at least one)."""
-        for _, micro in self.numbered_microbatches(token_budget):
-            yield micro
+    def microbatches(self, token_budget: int) -> Iterator[tuple[NDArray[np.int64], Rows]]:
+        """Rows of similar length, as many as fit the budget of padded tokens (at least one).
 
-    def numbered_microbatches(self, token_budget: int) -> Iterator[tuple[NDArray[np.int64], Rows]]:
-        """As `microbatches`, each with the places of its rows.
-
-        Rows of one padded length are in the order of their tokens, so that rows with equal
-        beginnings share a micro-batch; see `trca.policies.shared_prefixes`. A row that another row
-        continues, as in a conversation, follows that row.
+        Yields the row indices and the rows of each micro-batch. Rows of one padded length are in
+        the order of their tokens, so that rows with equal beginnings share a micro-batch; see
+        `trca.policies.shared_prefixes`. A row that another row continues, as in a conversation,
+        follows that row.
         """
         tokens = np.split(self.tokens, np.cumsum(self.lengths)[:-1]) if len(self) else []
         texts = [row.tobytes() for row in tokens]
@@ -199,13 +189,7 @@ def padded(length: int) -> int:
 def columns_of(
     columns: OptionalColumns, some: Sequence[Rollout], rollouts: Sequence[Rollout]
 ) -> OptionalColumns:
-    """The optional columns of some rollouts.
-
-    Args:
-        columns: The columns of all rollouts.
-        some: The rollouts, in the order of ``rollouts``.
-        rollouts: All rollouts.
-    """
+    """The optional columns of some of the rollouts, from the columns of all rollouts."""
     kept = {id(rollout) for rollout in some}
     lengths = [sum(len(step.response_ids) for step in r.steps) for r in rollouts]
     tokens = np.flatnonzero(np.repeat([id(r) in kept for r in rollouts], lengths))
@@ -235,7 +219,6 @@ def make_rows(
     responses = np.array([len(s.response_ids) for s in steps], dtype=np.int64)
     action_mask = action_mask_of(steps, train_malformed)
     counts = action_counts(action_mask, responses)
-    old_logprobs = flat([s.old_logprobs for s in steps], np.float32)
     return Rows(
         number=np.arange(len(steps)),
         total=len(steps),
@@ -243,8 +226,7 @@ def make_rows(
         prompt_lengths=np.array([len(s.prompt_ids) for s in steps], dtype=np.int64),
         response_lengths=responses,
         action_mask=action_mask,
-        old_logprobs=old_logprobs,
-        reference=np.zeros_like(old_logprobs),
+        old_logprobs=flat([s.old_logprobs for s in steps], np.float32),
         advantages=advantages_of(rollouts).astype(np.float32),
         weights=row_weights(batch.group, batch.rollout, counts, aggregation, constant_steps),
         replayed=np.zeros(len(steps), dtype=bool),
@@ -253,12 +235,7 @@ def make_rows(
 
 
 def join_rows(one: Rows, other: Rows) -> Rows:
-    """Joins the rows of two batches.
-
-    Args:
-        one: The first batch, of all learners.
-        other: The second batch, of all learners.
-    """
+    """Joins the rows of two batches, each of all learners."""
     names = [n for n in ("tokens", *_OF_ROWS, *_OF_RESPONSES) if n != "number"]
     columns = {n: np.concatenate([getattr(one, n), getattr(other, n)]) for n in names}
     optional = {
@@ -286,11 +263,7 @@ def _optional(name: str, rows: Rows, other: Rows) -> NDArray[np.float32]:
 
 
 def join_roles(parts: Sequence[Rows]) -> Rows:
-    """Joins the rows of several roles that one policy acts for; the roles have equal weights.
-
-    Args:
-        parts: The batch of each role, of all learners.
-    """
+    """Joins the rows of several roles that one policy acts for; the roles have equal weights."""
     first, *others = parts
     if not others:
         return first
@@ -306,9 +279,7 @@ def scored_rows(
 ) -> Rows:
     """Makes rows for scoring: all response tokens count, and no row has a weight.
 
-    Args:
-        prompts: int32 (P,) each.
-        responses: int32 (R,) each.
+    Prompts and responses are int32 (P,) and (R,) each.
     """
     count = len(prompts)
     lengths = np.array([len(ids) for ids in responses], dtype=np.int64)
@@ -321,7 +292,6 @@ def scored_rows(
         response_lengths=lengths,
         action_mask=np.ones(len(zeros), dtype=bool),
         old_logprobs=zeros,
-        reference=zeros,
         advantages=np.zeros(count, dtype=np.float32),
         weights=np.zeros(count),
         replayed=np.zeros(count, dtype=bool),
@@ -331,9 +301,7 @@ def scored_rows(
 def segments(lengths: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.int64]:
     """The places of rows in a flat column, one row after the other.
 
-    Args:
-        lengths: int64 (S,), number of places of every row.
-        rows: int64 (n,), the rows.
+    ``lengths`` has the number of places of every row, (S,); ``rows`` has the row indices, (n,).
     """
     starts = np.cumsum(lengths) - lengths
     taken = lengths[rows]

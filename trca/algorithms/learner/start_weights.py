@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -31,7 +31,8 @@ from trca.policies.weight_files import weights_folder, weights_hash
 
 Frozen = Literal["", "reference", "base"]
 
-_KEY: Final = "start_weights"
+START_WEIGHTS: Final = "start_weights"
+"""The entry of a checkpoint's metadata with the start weights by policy."""
 _FROZEN: Final = {
     "reference": "The reference of the KL term",
     "base": "The model below the LoRA adapter",
@@ -48,10 +49,10 @@ class StartWeights:
 
     Attributes:
         model: Folder or Hugging Face name.
-        sha256: Hash of the weight files; blank without a known weight file.
-        revision: The hub's commit of a Hugging Face name; blank for a folder.
+        sha256: Hash of the weight files; empty without a known weight file.
+        revision: The hub's commit of a Hugging Face name; empty for a folder.
         frozen: The frozen use of the weights: ``reference`` of the KL term, ``base`` of an adapter,
-            or blank for none.
+            or empty for none.
     """
 
     model: str
@@ -67,33 +68,24 @@ class StartWeights:
         return cls(model, weights_hash(model), revision, frozen)
 
     def refuse_other(self, saved: StartWeights, policy: str, place: object, then: str) -> None:
-        """Compares these weights with the start weights in a checkpoint.
+        """Compares these weights with the start weights that a checkpoint names for a policy.
 
-        Args:
-            saved: The start weights in the checkpoint.
-            policy: The policy's id.
-            place: The checkpoint, for the message.
-            then: The use of another folder with the saved weights, for the message.
+        ``place`` is the checkpoint, and ``then`` the use of another folder, for the message.
 
         Raises:
             OtherStartError: When this policy has frozen weights that differ from the saved weights.
         """
         if not self.frozen or self.sha256 == saved.sha256:
             return
-        mend = f"put the first weights back into {saved.model}"
+        fix = f"put the original weights back into {saved.model}"
         if saved.revision:
-            mend = f"hf download {saved.model} --revision {saved.revision} --local-dir FOLDER"
+            fix = f"hf download {saved.model} --revision {saved.revision} --local-dir FOLDER"
         raise OtherStartError(
             f"{place}: the run of {policy} started from {saved.model} with weights of SHA-256"
             f" {saved.sha256[:12]}, and {self.model} now has weights of SHA-256"
             f" {self.sha256[:12] or 'none'}. {_FROZEN[self.frozen]} would be another model."
-            f" To mend: {mend}. With the first weights in another FOLDER: {then}"
+            f" Fix: {fix}. If the original weights are in another FOLDER: {then}"
         )
-
-
-def as_metadata(start_weights: Mapping[str, StartWeights]) -> dict[str, Any]:
-    """Start weights by policy, as part of a checkpoint's metadata."""
-    return {_KEY: {policy: asdict(each) for policy, each in start_weights.items()}}
 
 
 def from_metadata(metadata: Mapping[str, Any]) -> dict[str, StartWeights]:
@@ -101,7 +93,9 @@ def from_metadata(metadata: Mapping[str, Any]) -> dict[str, StartWeights]:
 
     A model without a known weight file has none, and so has a checkpoint of another package.
     """
-    saved = {policy: StartWeights(**each) for policy, each in metadata.get(_KEY, {}).items()}
+    saved = {
+        policy: StartWeights(**each) for policy, each in metadata.get(START_WEIGHTS, {}).items()
+    }
     return {policy: each for policy, each in saved.items() if each.sha256}
 
 
@@ -115,7 +109,7 @@ def read_start_weights(
         filesystem: Arrow's file system that holds the path.
 
     Returns:
-        Empty for a folder that is no checkpoint and for models without a known weight file.
+        Empty for a folder that is not a checkpoint and for models without a known weight file.
     """
     place = str(checkpoint)
     if filesystem is None:

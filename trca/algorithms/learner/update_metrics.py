@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import Final
 
 import numpy as np
@@ -13,16 +14,7 @@ from trca.algorithms.learner.mismatch import MISMATCH_METRICS
 from trca.algorithms.learner.reduction import Reduction
 from trca.algorithms.learner.rows import Rows
 
-_SUMS: Final = (
-    "loss",
-    "policy",
-    "kl",
-    "kl_format",
-    "entropy",
-    "clip_ratio",
-    "ratio_mean",
-    "approx_kl",
-)
+_SUMS: Final = tuple(f.name for f in fields(LossTerms) if f.name != "ratio_max")
 UPDATE_METRICS: Final = (
     *_SUMS,
     "ratio_max",
@@ -35,33 +27,22 @@ UPDATE_METRICS: Final = (
 
 
 class MinibatchSums:
-    """The loss terms of the passes of one mini-batch.
+    """The loss terms of the passes of one mini-batch, and the size of each pass.
 
     The terms stay on their device until `metrics`: reading a term earlier waits for the pass.
     """
 
     def __init__(self) -> None:
         """Begins without a pass."""
-        self._terms: list[LossTerms] = []
+        self.terms: list[LossTerms] = []
         self._sizes: list[tuple[float, float, float]] = []
 
-    def add_terms(self, terms: LossTerms) -> None:
-        """Adds the loss terms of a pass."""
-        self._terms.append(terms)
-
     def add_size(self, rows: Rows, factor: float, tokens: int) -> None:
-        """Adds the weight of the rows of a pass, and its number of counted tokens.
-
-        Args:
-            rows: The rows.
-            factor: See `Rows.minibatches`.
-            tokens: The number of counted tokens.
-        """
-        mask = rows.action_mask
-        acting, talking = rows.holding(mask), rows.holding(~mask)
+        """Adds the weight of a pass, scaled by ``factor``, and its number of counted tokens."""
         weights = rows.weights * factor
-        shares = (float(weights[acting].sum()), float(weights[talking].sum()))
-        self._sizes.append((*shares, float(tokens)))
+        acting = float(weights[rows.holding(rows.action_mask)].sum())
+        talking = float(weights[rows.holding(~rows.action_mask)].sum())
+        self._sizes.append((acting, talking, float(tokens)))
 
     def metrics(self, reduction: Reduction) -> tuple[dict[str, float], int]:
         """Metrics of the mini-batch over all learners, and the number of counted tokens.
@@ -69,7 +50,7 @@ class MinibatchSums:
         Each mean is over the rows that have a token of the metric's kind; nan without such a row.
         """
         sums = np.zeros(len(_SUMS) + 3)
-        for terms, size in zip(self._terms, self._sizes, strict=True):
+        for terms, size in zip(self.terms, self._sizes, strict=True):
             sums += [*(float(getattr(terms, name).detach()) for name in _SUMS), *size]
         total = reduction.numbers(sums)
         metrics = dict(zip(_SUMS, total.tolist(), strict=False))
@@ -77,7 +58,7 @@ class MinibatchSums:
         for name in ("kl", "entropy", "clip_ratio", "ratio_mean", "approx_kl"):
             metrics[name] /= acting
         metrics["kl_format"] /= talking
-        largest = max([float(t.ratio_max) for t in self._terms], default=0.0)
+        largest = max([float(t.ratio_max) for t in self.terms], default=0.0)
         metrics["ratio_max"] = float(reduction.numbers([largest], largest=True)[0])
         return metrics, int(total[-1])
 
@@ -93,11 +74,8 @@ def mean_metrics(
 ) -> dict[str, float]:
     """`UPDATE_METRICS` of an iteration: means over the updates that have a value, or nan.
 
-    Args:
-        updates: Metrics of the mini-batches with a counted token.
-        mismatch: `MISMATCH_METRICS`.
-        lr: The learning rate of the last update.
-        skipped: Number of skipped updates.
+    ``updates`` has the metrics of the mini-batches with a counted token, ``mismatch`` has
+    `MISMATCH_METRICS`, ``lr`` is the learning rate of the last update.
     """
     means = dict.fromkeys(UPDATE_METRICS, math.nan)
     if updates:

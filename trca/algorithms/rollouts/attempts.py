@@ -60,12 +60,7 @@ class AttemptsRunner(TextEnvRunner):
         sampling: SamplingParams | None = None,
         **kwargs: Any,
     ) -> RolloutBatch:
-        """Samples the last attempt at each task.
-
-        Args:
-            groups: Groups of one rollout.
-            sampling: Temperature and limits; None means the training settings.
-            kwargs: Ignored arguments of RLlib's loops.
+        """Samples the last attempt at each task, by default with the settings of training.
 
         Raises:
             ValueError: For a group of several rollouts.

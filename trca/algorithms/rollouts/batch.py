@@ -44,11 +44,6 @@ class GroupRequest:
     demonstration: int | None = None
     env_config: Mapping[str, Any] | None = None
 
-    def options(self) -> dict[str, Any]:
-        """Returns the options of the environment's ``reset``."""
-        curriculum = {} if self.progress is None else {"progress": self.progress}
-        return {"task": self.task_id, **curriculum}
-
 
 def derive_seed(*key: int | str) -> int:
     """A seed below 2**63 for a key, such as (run seed, iteration, group, rollout, turn).

@@ -42,12 +42,7 @@ class RunnerCallbacks:
     """
 
     def __init__(self, runner: EnvRunner, calls: dict[str, list[Callable[..., Any]]]) -> None:
-        """Starts without an episode.
-
-        Args:
-            runner: The env runner.
-            calls: The callbacks by name.
-        """
+        """Starts without an episode; ``calls`` has the callbacks by name."""
         self._runner: Any = runner
         self._calls = calls
         self._copies: dict[Episode, Any] = {}
@@ -55,11 +50,7 @@ class RunnerCallbacks:
 
     @classmethod
     def of(cls, runner: EnvRunner) -> Self | None:
-        """The callbacks of a runner's config; None without a callback of env runners.
-
-        Args:
-            runner: The env runner.
-        """
+        """The callbacks of a runner's config; None without a callback of env runners."""
         config: Any = runner.config
         objects = [make() for make in force_list(config.callbacks_class)]
         calls = {}
@@ -70,12 +61,7 @@ class RunnerCallbacks:
         return cls(runner, calls) if any(calls.values()) else None
 
     def environment_created(self, env: Any, context: Any) -> None:
-        """Calls ``on_environment_created``.
-
-        Args:
-            env: An environment that plays episodes.
-            context: RLlib's `EnvContext` of the environment.
-        """
+        """Calls ``on_environment_created`` for an environment that plays episodes."""
         self._call("on_environment_created", env=env.unwrapped, env_context=context)
 
     def created(self, episode: Episode) -> None:
@@ -104,11 +90,8 @@ class RunnerCallbacks:
     def stepped(self, episode: Episode, agent: str, turn: Turn, views: Sequence[View]) -> None:
         """Calls ``on_episode_step``, and ``on_episode_end`` after the last step.
 
-        Args:
-            episode: The episode.
-            agent: The agent that acted.
-            turn: The response of the agent with the turn.
-            views: The views of the agents whose steps the response completes.
+        ``turn`` is the response of the agent with the turn; ``views`` are the views of the agents
+        whose steps the response completes.
         """
         made, after = self._copies[episode], episode.recorder.view
         truncated = episode.done and after.rollout.truncated

@@ -14,6 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any, Final, SupportsFloat
 
 import gymnasium
@@ -150,10 +151,8 @@ class EnvPool:
     ) -> PooledEnv:
         """Takes an environment of a split, and makes it if necessary, without a time limit.
 
-        Args:
-            split: The split.
-            changes: Changes of the environment's arguments.
-            fresh: Whether to make a new environment although another is idle.
+        ``changes`` change the environment's arguments; ``fresh`` makes a new environment although
+        another is idle.
         """
         kind = f"{split} {changes}" if changes else split
         env = next((each for each in self._idle if each.kind == kind and not fresh), None)
@@ -168,12 +167,10 @@ class EnvPool:
         return self._made[-1]
 
     def give_back(self, env: PooledEnv, *, broken: bool = False) -> None:
-        """Takes an environment back.
+        """Takes an environment back, which is ``broken`` if an error left it in an unknown state.
 
-        Args:
-            env: The environment.
-            broken: Whether an error left it in an unknown state. `close_broken` closes it, unless
-                a call never returned. The child process of an `IsolatedEnv` is killed.
+        `close_broken` closes a broken environment, unless a call never returned. The child process
+        of an `IsolatedEnv` is killed.
         """
         if not broken:
             self._idle.append(env)
@@ -194,10 +191,7 @@ class EnvPool:
             StuckError: If the reset exceeds the time limit.
         """
         threads = self._many if env.waits else self._one
-
-        def reset() -> Start:
-            return env.env.reset(seed=seed, options=options)
-
+        reset = partial(env.env.reset, seed=seed, options=options)
         result: Start = await self._call(threads, env, f"reset(options={options})", reset)
         return result
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import fields
 from functools import cached_property
 from pathlib import Path
@@ -13,10 +14,7 @@ from uuid import uuid4
 import gymnasium
 import ray
 import torch
-from ray.rllib.core import (
-    COMPONENT_RL_MODULE,
-    DEFAULT_AGENT_ID,
-)
+from ray.rllib.core import COMPONENT_RL_MODULE, DEFAULT_AGENT_ID
 from ray.rllib.env import INPUT_ENV_SPACES
 from ray.rllib.env.env_context import EnvContext
 from ray.rllib.env.env_runner import EnvRunner
@@ -74,12 +72,7 @@ class TextEnvRunner(EnvRunner, Checkpointable):
     config: PolicyConfig
 
     def __init__(self, *, config: PolicyConfig, **kwargs: Any) -> None:
-        """Takes RLlib's arguments.
-
-        Args:
-            config: The algorithm's config.
-            kwargs: ``env_creator``, ``worker_index`` and further arguments of RLlib.
-        """
+        """Takes RLlib's arguments: the config, ``env_creator``, ``worker_index`` and others."""
         super().__init__(config=config, **kwargs)
         torch.set_num_threads(config.settings.torch_threads)
         if self.worker_index and config.run_folder:
@@ -141,10 +134,8 @@ class TextEnvRunner(EnvRunner, Checkpointable):
     ) -> RolloutBatch:
         """Samples rollout groups to the end of their episodes.
 
-        Args:
-            groups: The groups.
-            sampling: Temperature and limits; None means the training settings.
-            kwargs: Ignored arguments of RLlib's loops.
+        Without ``sampling``, temperature and limits are those of training. Arguments of RLlib's
+        loops are ignored.
         """
         config = self.config
         batch = self.loop.run(
@@ -155,7 +146,10 @@ class TextEnvRunner(EnvRunner, Checkpointable):
         if self.callbacks is not None:
             self.callbacks.sampled(batch)
         if config.output and any(group.progress is not None for group in groups):
-            self._record(batch.rollouts)
+            from trca.algorithms.rollouts.offline import write_episodes
+
+            name = f"{self.weights_version:06d}-{self.worker_index or 0:03d}-{uuid4().hex}.parquet"
+            write_episodes(batch.rollouts, f"{config.output}/{name}")
         return batch
 
     def canary(self) -> tuple[int, dict[str, Canary]]:
@@ -168,18 +162,10 @@ class TextEnvRunner(EnvRunner, Checkpointable):
         return self.worker_index or 0, canaries
 
     def panel(self, split: str, changes: Mapping[str, Any] | None = None) -> Panel:
-        """Returns the tasks of a split, in order.
-
-        Args:
-            split: The split.
-            changes: Changes of the environment's arguments.
-        """
-        env = self._make_env(split, changes)
-        try:
+        """Returns the tasks of a split, in order, for changed arguments of the environment."""
+        with closing(self._make_env(split, changes)) as env:
             panel: Panel = env.get_wrapper_attr("panel")
             return panel
-        finally:
-            env.close()
 
     def gold(self, split: str, task_ids: Sequence[str]) -> list[Gold]:
         """Returns the hidden truth of tasks, for credit rules that read gold.
@@ -187,21 +173,15 @@ class TextEnvRunner(EnvRunner, Checkpointable):
         Raises:
             MissingPartError: If the environment has no ``gold`` method.
         """
-        env = self._make_env(split)
-        try:
+        with closing(self._make_env(split)) as env:
             if not env.has_wrapper_attr("gold"):
                 raise MissingPartError(f"{self.config.env} has no gold(task_id)")
             return [env.get_wrapper_attr("gold")(task_id) for task_id in task_ids]
-        finally:
-            env.close()
 
     def operators(self) -> dict[str, Operators]:
         """Returns the rubric operators of each agent; empty without a rubric."""
-        env = self._make_env(self.config.settings.train_split)
-        try:
+        with closing(self._make_env(self.config.settings.train_split)) as env:
             return dict(operators_of(env))
-        finally:
-            env.close()
 
     def get_metrics(self) -> Any:
         """Returns RLlib's counters of sampled steps and episodes since the last call."""
@@ -266,8 +246,8 @@ class TextEnvRunner(EnvRunner, Checkpointable):
             module: chosen.open(config.engine_spec(config.model_of(module), device))
             for module in config.module_ids
         }
-        one_policy = len(engines) == 1
-        engine: Engine = next(iter(engines.values())) if one_policy else SeveralEngines(engines)
+        (first, *more) = engines.values()
+        engine = SeveralEngines(engines) if more else first
         if self._weights is not None:
             self._load_weights(engine)
         return engine
@@ -299,8 +279,7 @@ class TextEnvRunner(EnvRunner, Checkpointable):
     def _make_env(
         self, split: str, changes: Mapping[str, Any] | None = None
     ) -> gymnasium.Env[str, str]:
-        context = self._context(split, changes)
-        env: gymnasium.Env[str, str] = self._env_creator(context)
+        env: gymnasium.Env[str, str] = self._env_creator(self._context(split, changes))
         team = env.unwrapped
         for judged in (find_annotation(env), team if isinstance(team, TeamEnv) else None):
             if judged is not None:
@@ -308,13 +287,6 @@ class TextEnvRunner(EnvRunner, Checkpointable):
                 lambda_ = getattr(settings, "lambda_", DEFAULT_LAMBDA)
                 judged.reward_by(settings.budgets, lambda_)
         return env
-
-    def _record(self, rollouts: Sequence[Rollout]) -> None:
-        """Writes training rollouts into the folder of ``config.offline_data(output=...)``."""
-        from trca.algorithms.rollouts.offline import write_episodes
-
-        name = f"{self.weights_version:06d}-{self.worker_index or 0:03d}-{uuid4().hex}.parquet"
-        write_episodes(rollouts, f"{self.config.output}/{name}")
 
     def _log(self, rollouts: Sequence[Rollout]) -> None:
         steps = sum(r.env_steps() for r in rollouts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from functools import partial
 from typing import Any
 
@@ -19,44 +20,38 @@ EnvCreator = Callable[[Mapping[str, Any]], gymnasium.Env[str, str]]
 def env_creator(env: EnvClass) -> EnvCreator:
     """Returns the function that makes an environment from its ``env_config``, in any process.
 
-    Args:
-        env: An environment registered with Ray Tune, or an argument of `trca.envs.make`.
+    The environment is registered with Ray Tune, or an argument of `trca.envs.make`.
 
     Raises:
         ValueError: For an unknown name.
     """
-    if _is_rays(env):
-        from ray.tune.registry import ENV_CREATOR, _global_registry
-
-        registered: EnvCreator = _global_registry.get(ENV_CREATOR, env)
-        return registered
-    return partial(_make, creator(env))
+    return _registered(env) or partial(_make, creator(env))
 
 
 def default_split(env: EnvClass, env_config: Mapping[str, Any]) -> str:
     """The split of evaluations without a named split."""
-    if not _is_rays(env):
+    if (create := _registered(env)) is None:
         return registration.default_split(env)
-    made = env_creator(env)(env_config)
-    try:
+    with closing(create(env_config)) as made:
         return str(made.get_wrapper_attr("default_split"))
-    finally:
-        made.close()
 
 
 def no_rubric(algorithm: str, env: EnvClass, env_config: Mapping[str, Any]) -> str:
-    """Why an algorithm that learns from judgments cannot train here; blank if it can."""
-    why = f"nothing judges {env}" if _is_rays(env) else lacks_rubric(env, env_config.get("library"))
+    """Why an algorithm that learns from judgments cannot train here; empty if it can."""
+    why = f"nothing judges {env}"
+    if _registered(env) is None:
+        why = lacks_rubric(env, env_config.get("library"))
     return parameters.no_rubric(algorithm, why)
 
 
-def _is_rays(env: EnvClass) -> bool:
-    """Whether the environment is registered with Ray; a process without Ray has no such one."""
+def _registered(env: EnvClass) -> EnvCreator | None:
+    """The creator that is registered with Ray Tune; None without one or without Ray."""
     if not isinstance(env, str) or "ray.tune.registry" not in sys.modules:
-        return False
+        return None
     from ray.tune.registry import ENV_CREATOR, _global_registry
 
-    return bool(_global_registry.contains(ENV_CREATOR, env))
+    known = _global_registry.contains(ENV_CREATOR, env)
+    return _global_registry.get(ENV_CREATOR, env) if known else None
 
 
 def _make(

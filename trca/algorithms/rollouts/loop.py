@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from trca.algorithms.rollouts.batch import GroupRequest, RolloutBatch
@@ -43,10 +43,6 @@ class RolloutLoop(Player):
     def engine(self) -> Engine:
         """The generation engine."""
         return self.guard.engine
-
-    @engine.setter
-    def engine(self, engine: Engine) -> None:
-        self.guard.engine = engine
 
     def run(self, groups: Sequence[GroupRequest], sampling: SamplingParams) -> RolloutBatch:
         """Samples every group to the ends of its episodes.
@@ -74,7 +70,15 @@ class RolloutLoop(Player):
             batch.incidents += await self.guard.renew()
             outcomes |= await self._round(failed, sampling, batch, is_retry=True)
         for request in groups:
-            self._collect(request, outcomes, batch)
+            of_group = [outcomes[request.group, index] for index in range(request.size)]
+            reasons = [each for each in of_group if isinstance(each, str)]
+            keeps = self.limits.keeps_incomplete(request)
+            if reasons:
+                lost = len(reasons) if len(reasons) < request.size and keeps else request.size
+                batch.failures.append(Failure(request.group, request.task_id, lost, reasons[-1]))
+            if keeps or not reasons:
+                played = [each for each in of_group if not isinstance(each, str)]
+                batch.rollouts += [rollout for rollouts in played for rollout in rollouts]
         batch.incidents += await self.guard.renew()
         await self.guard.sleep()
         batch.rollouts.sort(key=lambda r: (r.group, r.index))
@@ -89,17 +93,7 @@ class RolloutLoop(Player):
         batch: RolloutBatch,
         is_retry: bool = False,
     ) -> dict[tuple[int, int], Outcome]:
-        """Plays a round of episodes.
-
-        Args:
-            places: Group and index of each episode.
-            sampling: Temperature and limits.
-            batch: Takes the incidents.
-            is_retry: Whether the episodes are second tries.
-
-        Returns:
-            The outcome of each episode, by group and index.
-        """
+        """Plays the episodes of these groups and indices; ``batch`` takes the incidents."""
         round_ = Round(len(places), sampling, is_retry)
         async with asyncio.TaskGroup() as tasks:
             outcomes = {
@@ -127,21 +121,3 @@ class RolloutLoop(Player):
             words = "rollout %s, task %r: %s; %s"
             logger.warning(words, which, task, reason, action, exc_info=error)
             return reason
-
-    def _collect(
-        self,
-        request: GroupRequest,
-        outcomes: Mapping[tuple[int, int], Outcome],
-        batch: RolloutBatch,
-    ) -> None:
-        """Adds the rollouts of a group to a batch, or the failure of the missing rollouts."""
-        of_group = [outcomes[request.group, index] for index in range(request.size)]
-        reasons = [each for each in of_group if isinstance(each, str)]
-        keeps = self.limits.keeps_incomplete(request)
-        if reasons:
-            lost = len(reasons) if len(reasons) < request.size and keeps else request.size
-            batch.failures.append(Failure(request.group, request.task_id, lost, reasons[-1]))
-        if keeps or not reasons:
-            batch.rollouts += [
-                rollout for each in of_group if not isinstance(each, str) for rollout in each
-            ]

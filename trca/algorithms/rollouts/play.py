@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 import gymnasium
@@ -26,15 +26,8 @@ from numpy.typing import NDArray
 from trca.algorithms.rollouts.batch import NO_LIMITS, GroupRequest, Limits, derive_seed
 from trca.algorithms.rollouts.callbacks import RunnerCallbacks
 from trca.algorithms.rollouts.engine_guard import EngineGuard
-from trca.algorithms.rollouts.env_pool import EnvPool, Transition
-from trca.algorithms.rollouts.recording import (
-    AgentRecorder,
-    Episode,
-    Teacher,
-    TeamRecorder,
-    Turn,
-    View,
-)
+from trca.algorithms.rollouts.env_pool import EnvPool
+from trca.algorithms.rollouts.recording import Episode, Recorder, Teacher, Turn, View
 from trca.common.threads import StuckError
 from trca.envs.responses import ACTION_FORMAT, ResponseFormat
 from trca.envs.teams.env import TeamEnv
@@ -79,15 +72,11 @@ class Round:
                 self._failed[group] = error
                 raise
 
-    @contextmanager
-    def counted_start(self) -> Iterator[None]:
-        """Counts an episode as started or failed at the end of a block."""
-        try:
-            yield
-        finally:
-            self._starting -= 1
-            if not self._starting:
-                self.started.set()
+    def count_start(self) -> None:
+        """Counts an episode as started or failed."""
+        self._starting -= 1
+        if not self._starting:
+            self.started.set()
 
 
 class Player:
@@ -96,10 +85,7 @@ class Player:
     Attributes:
         pool: The environments.
         guard: The engine under its time limit.
-        prompter: Renders prompts.
-        tokenizer: Tokenizer of the engine's model.
-        response_format: Format of actions in responses.
-        limits: Time limits, and the policy for incomplete groups.
+        prompter, tokenizer, response_format, limits: The arguments.
     """
 
     def __init__(
@@ -141,23 +127,17 @@ class Player:
         self._teacher, self._callbacks = teacher, callbacks
 
     async def play(self, request: GroupRequest, index: int, round_: Round) -> Sequence[Rollout]:
-        """Plays an episode to its end.
-
-        Args:
-            request: The group.
-            index: Number of the rollout within the group.
-            round_: The round of the episode.
-
-        Returns:
-            The rollouts, one per agent.
+        """Plays an episode of a group to its end; returns the rollouts, one per agent.
 
         Raises:
             StuckError: If the environment, the engine or the rollout exceeds its time limit.
             GroupFailedError: If another episode of the group failed.
             Exception: An error of the environment, the engine, the prompt or the teacher.
         """
-        with round_.counted_start():
+        try:
             episode = await self._start(request, index, round_)
+        finally:
+            round_.count_start()
         try:
             await round_.started.wait()
             with self.guard.playing():
@@ -175,8 +155,15 @@ class Player:
         return episode.recorder.rollouts
 
     async def _take_turn(self, episode: Episode, round_: Round) -> None:
-        """Prompts the agent with the turn, and carries out the action of the response."""
+        """Prompts the agent with the turn, carries out the action of the response, and records it.
+
+        Raises:
+            ValueError: If a prompt does not fit into its limit. If the final prompt of a truncated
+                training rollout does not fit, the episode is not done: its critic would lack a
+                value.
+        """
         request, view = episode.request, episode.recorder.view
+        agent = view.rollout.agent_id
         if request.group in round_.dropped:
             raise GroupFailedError from round_.dropped[request.group]
         prompt_ids = self._prompt(episode, view)
@@ -186,7 +173,6 @@ class Player:
             prompt = Request(prompt_ids, seed, view.rollout.module_id)
             completion = await self.guard.generate(prompt, round_.sampling)
         response = self._read(completion.ids, view)
-        agent = view.rollout.agent_id
         episode.conversations[agent].add(completion.ids)
         if response.plan is not None:
             episode.subgoals[agent] = response.plan.subgoal
@@ -194,7 +180,16 @@ class Player:
         turn = Turn(
             episode.turns, view.observation, prompt_ids, completion, response, demonstration
         )
-        self._record(episode, turn, transition)
+        views = episode.recorder.add(turn, transition)
+        episode.turns += 1
+        ended = bool(transition[2] or transition[3])
+        if ended and self._keep_final_prompts and request.progress is not None:
+            for each in views:
+                if each.rollout.truncated:
+                    each.rollout.final_prompt_ids = self._prompt(episode, each)
+        episode.done = ended
+        if self._callbacks is not None:
+            self._callbacks.stepped(episode, agent, turn, views)
 
     async def _start(self, request: GroupRequest, index: int, round_: Round) -> Episode:
         """Takes an environment and resets it; a retry takes a new environment.
@@ -218,7 +213,9 @@ class Player:
             self._callbacks.created(episode)
         try:
             seed = derive_seed(*request.key, *episode.place, "reset") % 2**31
-            observation, info = await self.pool.reset(env, seed, request.options())
+            curriculum = {} if request.progress is None else {"progress": request.progress}
+            options = {"task": request.task_id, **curriculum}
+            observation, info = await self.pool.reset(env, seed, options)
 
             def new_rollout(agent: str, instruction: str) -> Rollout:
                 return Rollout(
@@ -235,11 +232,8 @@ class Player:
                 )
 
             team = env.env.unwrapped
-            if isinstance(team, TeamEnv):
-                roles, instruction = env.operators, team.instruction
-                episode.recorder = TeamRecorder(observation, info, new_rollout, roles, instruction)
-            else:
-                episode.recorder = AgentRecorder(observation, info, new_rollout)
+            of_team = (env.operators, team.instruction) if isinstance(team, TeamEnv) else ()
+            episode.recorder = Recorder(observation, info, new_rollout, *of_team)
         except BaseException:
             self.pool.give_back(env, broken=True)
             raise
@@ -247,11 +241,7 @@ class Player:
             self._callbacks.started(episode)
 
     def _prompt(self, episode: Episode, view: View) -> NDArray[np.int32]:
-        """Renders the prompt of a view.
-
-        Raises:
-            ValueError: If the prompt does not fit into its limit.
-        """
+        """Renders the prompt of a view."""
         info, steps, agent = view.info, view.rollout.steps, view.rollout.agent_id
         complete, memory = self.response_format.whole_history, episode.request.memory
         brief = info.get("brief") if self.prompter.template != "compact" else None
@@ -269,19 +259,10 @@ class Player:
         )
 
     def _demonstrated(self, episode: Episode, view: View) -> tuple[str, Completion | None]:
-        """Asks the teacher for its response to the last prompt.
-
-        Returns:
-            The response, empty without a teacher; and a completion with the response if the
-            teacher acts.
-
-        Raises:
-            ValueError: If the teacher's action cannot be read in its response.
-        """
+        """The teacher's response, empty without a teacher; and its completion if it acts."""
         if episode.request.demonstration is None:
             return "", None
-        teacher = self._teacher
-        assert teacher is not None
+        teacher: Any = self._teacher
         subgoal = episode.subgoals.get(view.rollout.agent_id, "")
         demonstration = teacher.response(episode.request, view, subgoal)
         ids = np.array(response_ids(self.tokenizer, demonstration), dtype=np.int32)
@@ -301,22 +282,3 @@ class Player:
         """Reads a response to the prompt of a view."""
         thought, admissible = self.prompter.thought, view.info["admissible_actions"]
         return read_response(ids, self.tokenizer, self.response_format, thought, admissible)
-
-    def _record(self, episode: Episode, turn: Turn, transition: Transition) -> None:
-        """Records a transition.
-
-        Raises:
-            ValueError: If the final prompt of a truncated training rollout does not fit into its
-                limit. The episode then is not done: its critic would lack a value.
-        """
-        agent = episode.recorder.view.rollout.agent_id
-        views = episode.recorder.add(turn, transition)
-        episode.turns += 1
-        ended = bool(transition[2] or transition[3])
-        if ended and self._keep_final_prompts and episode.request.progress is not None:
-            for view in views:
-                if view.rollout.truncated:
-                    view.rollout.final_prompt_ids = self._prompt(episode, view)
-        episode.done = ended
-        if self._callbacks is not None:
-            self._callbacks.stepped(episode, agent, turn, views)

@@ -2,7 +2,7 @@
 
 A recorder has the rollouts of an episode and the view of the agent that acts next::
 
-    recorder = AgentRecorder(observation, info, new_rollout)
+    recorder = Recorder(observation, info, new_rollout)
     recorder.view           # the agent's rollout, observation and info, for the next prompt
     recorder.add(turn, transition)
 
@@ -80,55 +80,20 @@ class Teacher(Protocol):
         ...
 
     def action(self, view: View) -> str | None:
-        """The action that the response of a step must contain; None if any response is right.
-
-        Args:
-            view: The agent's view before the step.
-        """
+        """The action that the response of a step must contain; None if any response is right."""
         ...
 
     def response(self, request: GroupRequest, view: View, subgoal: str) -> str:
-        """The response of a step.
-
-        Args:
-            request: The group of the episode.
-            view: The agent's view before the step.
-            subgoal: The agent's subgoal; empty without plans.
-        """
+        """The response of a step; ``subgoal`` is the agent's subgoal, empty without plans."""
         ...
 
 
-class AgentRecorder:
-    """Records the episode of one agent.
+class Recorder:
+    """Records the episode of an agent or a team.
 
     Attributes:
-        rollouts: The agent's rollout.
-        view: The agent's view.
-    """
-
-    def __init__(self, observation: str, info: Mapping[str, Any], new_rollout: NewRollout) -> None:
-        """Takes the result of ``reset``."""
-        rollout = new_rollout(DEFAULT_AGENT, info["task"])
-        self.rollouts: Sequence[Rollout] = (rollout,)
-        self.view = View(rollout, observation, info)
-
-    def add(self, turn: Turn, transition: Transition) -> Sequence[View]:
-        """Records a transition; returns the agent's new view."""
-        observation, reward, terminated, truncated, info = transition
-        rollout = self.view.rollout
-        rollout.steps.append(make_step(turn, float(reward), info))
-        rollout.last_observation = observation
-        if terminated or truncated:
-            finish(self.rollouts, transition)
-        self.view = View(rollout, observation, info)
-        return (self.view,)
-
-
-class TeamRecorder:
-    """Records the episode of a team.
-
-    Attributes:
-        view: The view of the role with the turn.
+        rollouts: The rollouts, one per agent.
+        view: The view of the agent with the turn.
     """
 
     def __init__(
@@ -136,47 +101,85 @@ class TeamRecorder:
         observation: str,
         info: Mapping[str, Any],
         new_rollout: NewRollout,
-        roles: Iterable[str],
-        instruction: str,
+        roles: Iterable[str] | None = None,
+        instruction: str = "",
     ) -> None:
         """Takes the result of ``reset``.
 
         Args:
-            observation: Observation of the first role.
-            info: ``info`` of the first role.
-            new_rollout: Makes the empty rollout of a role.
-            roles: The roles in order.
-            instruction: The instruction, which some roles may not see.
+            observation: Observation of the first agent.
+            info: ``info`` of the first agent.
+            new_rollout: Makes the empty rollout of an agent.
+            roles: The roles of a team in order; None for an environment of one agent.
+            instruction: The instruction of a team, which some roles may not see.
         """
+        self._is_team = roles is not None
+        if roles is None:
+            roles, instruction = (DEFAULT_AGENT,), info["task"]
         self._by_role = {role: new_rollout(role, instruction) for role in roles}
+        self.rollouts: Sequence[Rollout] = tuple(self._by_role.values())
         self._open: dict[str, Turn] = {}
-        self.view = View(self._by_role[info["agent"]], observation, info)
-
-    @property
-    def rollouts(self) -> Sequence[Rollout]:
-        """The rollouts, one per role."""
-        return tuple(self._by_role.values())
+        self.view = self._next_view(observation, info)
 
     def add(self, turn: Turn, transition: Transition) -> Sequence[View]:
-        """Records a transition; returns the views of the roles whose steps it completes."""
-        observation, _, terminated, truncated, info = transition
-        self._open[self.view.rollout.agent_id] = turn
-        views = [self._close(ended) for ended in info["closed"]]
+        """Records a transition; returns the views of the agents whose steps it completes."""
+        observation, reward, terminated, truncated, info = transition
+        if self._is_team:
+            self._open[self.view.rollout.agent_id] = turn
+            views = [self._close(ended) for ended in info["closed"]]
+            self.view = self._next_view(observation, info)
+        else:
+            _add_step(self.view.rollout, turn, observation, float(reward), info)
+            self.view = self._next_view(observation, info)
+            views = [self.view]
         if terminated or truncated:
-            finish(self._by_role.values(), transition)
-        self.view = View(self._by_role[info["agent"]], observation, info)
+            for rollout in self.rollouts:
+                rollout.won = bool(info["won"])
+                rollout.score = float(info["score"])
+                rollout.measures = dict(info.get("measures", {}))
+                rollout.truncated = bool(truncated and not terminated)
         return views
+
+    def _next_view(self, observation: str, info: Mapping[str, Any]) -> View:
+        agent = info["agent"] if self._is_team else DEFAULT_AGENT
+        return View(self._by_role[agent], observation, info)
 
     def _close(self, ended: RoleTransition) -> View:
         """Adds the step of an ended transition; returns the role's view after it."""
         rollout, turn = self._by_role[ended.agent], self._open.pop(ended.agent)
-        rollout.steps.append(make_step(turn, ended.reward, vars(ended)))
+        _add_step(rollout, turn, ended.observation, ended.reward, vars(ended))
         rollout.turns.append(turn.number)
-        rollout.last_observation = ended.observation
         return View(rollout, ended.observation, ended.info)
 
 
-Recorder = AgentRecorder | TeamRecorder
+def _add_step(
+    rollout: Rollout, turn: Turn, observation: str, reward: float, transition: Mapping[str, Any]
+) -> None:
+    """Adds the step of a turn; ``transition`` has its context and judgments, as ``info`` has."""
+    rubric = transition.get("rubric")
+    step = Step(
+        prompt_ids=turn.prompt_ids,
+        response_ids=turn.completion.ids,
+        action_mask=turn.response.action_mask,
+        old_logprobs=turn.completion.logprobs,
+        observation=turn.observation,
+        response=turn.response.text,
+        action=turn.response.action,
+        context=str(transition["context"]),
+        next_context=str(transition["next_context"]),
+        reward=reward,
+        judgments=rubric["judgments"] if rubric else _NO_JUDGMENTS,
+        parsed=bool(transition["parsed"]),
+        accepted=bool(transition["accepted"]),
+        foundational=rubric["foundational"] if rubric else 0.0,
+        breakthrough=rubric["breakthrough"] if rubric else 0.0,
+        facts=changed_facts(transition.get("facts")),
+        version=turn.completion.version,
+        demonstration=turn.demonstration,
+        milestone=transition.get("milestone"),
+    )
+    rollout.steps.append(step)
+    rollout.last_observation = observation
 
 
 @dataclass(eq=False)
@@ -209,51 +212,3 @@ class Episode:
     def place(self) -> tuple[int, int]:
         """Group and index, by which episodes are ordered."""
         return self.request.group, self.index
-
-
-def make_step(turn: Turn, reward: float, transition: Mapping[str, Any]) -> Step:
-    """Makes the step of a turn.
-
-    Args:
-        turn: The response.
-        reward: The reward.
-        transition: ``context``, ``next_context``, ``parsed``, ``accepted``, and if available
-            ``facts``, ``rubric`` and ``milestone``, as in ``info``.
-    """
-    rubric = transition.get("rubric")
-    return Step(
-        prompt_ids=turn.prompt_ids,
-        response_ids=turn.completion.ids,
-        action_mask=turn.response.action_mask,
-        old_logprobs=turn.completion.logprobs,
-        observation=turn.observation,
-        response=turn.response.text,
-        action=turn.response.action,
-        context=str(transition["context"]),
-        next_context=str(transition["next_context"]),
-        reward=reward,
-        judgments=rubric["judgments"] if rubric else _NO_JUDGMENTS,
-        parsed=bool(transition["parsed"]),
-        accepted=bool(transition["accepted"]),
-        foundational=rubric["foundational"] if rubric else 0.0,
-        breakthrough=rubric["breakthrough"] if rubric else 0.0,
-        facts=changed_facts(transition.get("facts")),
-        version=turn.completion.version,
-        demonstration=turn.demonstration,
-        milestone=transition.get("milestone"),
-    )
-
-
-def finish(rollouts: Iterable[Rollout], transition: Transition) -> None:
-    """Writes the outcome of an episode into its rollouts.
-
-    Args:
-        rollouts: The rollouts of the episode.
-        transition: The last transition.
-    """
-    _, _, terminated, truncated, info = transition
-    for rollout in rollouts:
-        rollout.won = bool(info["won"])
-        rollout.score = float(info["score"])
-        rollout.measures = dict(info.get("measures", {}))
-        rollout.truncated = bool(truncated and not terminated)

@@ -1,18 +1,20 @@
-"""Distributes rollout groups over the healthy env runners and gathers their rollouts."""
+"""Distributes rollout groups over the env runners, at once or ahead of the learners."""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import ray
 from ray.rllib.env.env_runner_group import EnvRunnerGroup
 
 from trca.algorithms.rollouts.batch import GroupRequest, RolloutBatch
 from trca.algorithms.rollouts.env_runner import TextEnvRunner, error_link
+from trca.common.errors import first_line
 from trca.common.process import last_errors
 from trca.policies.engines.engine import SamplingParams
 from trca.records.failures import Failure, Incident
@@ -21,6 +23,9 @@ logger = logging.getLogger(__name__)
 
 LOST: Final = "its env runner was lost or too slow"
 _PING_S: Final = 1.0
+
+_Result = tuple[RolloutBatch, dict[str, Any]]
+"""The rollouts of a runner, and the runner's metrics."""
 
 
 def sample_groups(
@@ -45,104 +50,174 @@ def sample_groups(
     """
     if runners.num_remote_env_runners() == 0:
         local: Any = runners.local_env_runner
-        batch, metrics = sample_on(local, groups, sampling)
-        return merge_batches([batch], groups), [metrics]
-    ids = runners.healthy_env_runner_ids()[: len(groups)]
-    parts, back = _sample_on_all(runners, ids, groups, sampling, timeout_s)
-    lost = [runner for runner in ids if runner not in back]
-    missing = [group for k, group in enumerate(groups) if ids and ids[k % len(ids)] in lost]
-    incidents = [lost_runner(k, "retried" if back else "dropped") for k in lost]
-    if lost:
-        logger.warning("env runners %s: %s%s", lost, LOST, _last_words(runners, lost))
-        take_out(runners, lost)
-        helpers = back[: len(missing)]
-        retried, back = _sample_on_all(runners, helpers, missing, sampling, timeout_s)
-        parts += retried
-        lost = [runner for runner in helpers if runner not in back]
-        take_out(runners, lost)
-        incidents += [lost_runner(k, "dropped") for k in lost]
-    elif not ids:
-        incidents = [no_runner_left()]
-    merged = merge_batches([batch for batch, _ in parts], groups)
-    merged.incidents += incidents
-    return merged, [metrics for _, metrics in parts]
+        return _merge([_sample_on(local, groups, sampling)], groups)
+    return SamplingAhead(runners, lambda _: groups, sampling, 0, 0).take(0, timeout_s)
 
 
-def _last_words(runners: EnvRunnerGroup, lost: Sequence[int]) -> str:
-    """The last lines that lost runners of this machine wrote: the cause of a lost process."""
-    config: Any = runners._remote_config
-    errors = {k: last_errors(error_link(config, k)) for k in lost if config.run_folder}
-    return "".join(f"\nlast lines of env runner {k}:\n{text}" for k, text in errors.items() if text)
+class _Share(NamedTuple):
+    """Groups of an iteration for one runner; ``is_retry`` if a lost runner had the groups."""
+
+    iteration: int
+    number: int
+    groups: Sequence[GroupRequest]
+    is_retry: bool
 
 
-def _sample_on_all(
-    runners: EnvRunnerGroup,
-    ids: Sequence[int],
-    groups: Sequence[GroupRequest],
-    sampling: SamplingParams,
-    timeout_s: float | None,
-) -> tuple[list[tuple[RolloutBatch, dict[str, Any]]], list[int]]:
-    """Returns the batches and metrics of some runners, and the runners that answered."""
-    if not ids:
-        return [], []
-    calls: Any = [
-        partial(_numbered, number=k, groups=groups[k :: len(ids)], sampling=sampling)
-        for k in range(len(ids))
-    ]
-    results: list[Any] = runners.foreach_env_runner(
-        calls,
-        local_env_runner=False,
-        remote_worker_ids=list(ids),
-        timeout_seconds=timeout_s,
-    )
-    return [(batch, metrics) for _, batch, metrics in results], [ids[k] for k, _, _ in results]
+class SamplingAhead:
+    """Keeps every env runner busy with complete groups of the current and later iterations.
+
+    Groups of iteration i start when the learners are at iteration i - ``max_staleness`` or later.
+    A step is therefore at most ``max_staleness`` updates old when a learner trains on it. An
+    iteration waits for all its groups, so that long rollouts stay in it. The groups of a runner
+    that dies or exceeds its time are sampled once more on the other runners; after a second failure
+    they are missing.
+    """
+
+    def __init__(
+        self,
+        runners: EnvRunnerGroup,
+        groups_of: Callable[[int], Sequence[GroupRequest]],
+        sampling: SamplingParams,
+        max_staleness: int,
+        first: int,
+    ) -> None:
+        """Starts idle, with at least one remote runner.
+
+        Args:
+            runners: RLlib's set of runners.
+            groups_of: Returns the groups of an iteration.
+            sampling: Temperature and limits.
+            max_staleness: Number of iterations that sampling may be ahead.
+            first: Number of the first iteration.
+        """
+        self._runners = runners
+        self._groups_of = groups_of
+        self._sampling = sampling
+        self._ahead = max_staleness
+        self._waiting: deque[_Share] = deque()
+        self._running: dict[Any, tuple[int, _Share, float]] = {}
+        self._results: dict[tuple[int, int], _Result] = {}
+        self._incidents: list[Incident] = []
+        self._planned = first - 1
+        self._cut = 0
+
+    def take(
+        self, iteration: int, timeout_s: float | None
+    ) -> tuple[RolloutBatch, list[dict[str, Any]]]:
+        """Waits for the groups of the next iteration; later groups continue.
+
+        A runner counts as lost after ``timeout_s`` seconds. The results are those of
+        `sample_groups`.
+        """
+        while self._planned < iteration + self._ahead:
+            self._planned += 1
+            self._waiting += self._shares(self._planned, self._groups_of(self._planned))
+        self._start()
+        while self._running and any(
+            share.iteration == iteration
+            for share in (*self._waiting, *(share for _, share, _ in self._running.values()))
+        ):
+            self._wait(timeout_s)
+            self._start()
+        later = deque(share for share in self._waiting if share.iteration > iteration)
+        if len(later) < len(self._waiting):
+            self._note("all", "none is left", "dropped")
+        self._waiting = later
+        keys = sorted(key for key in self._results if key[0] == iteration)
+        results = [self._results.pop(key) for key in keys]
+        merged, metrics = _merge(results, self._groups_of(iteration))
+        merged.incidents += self._incidents
+        self._incidents = []
+        return merged, metrics
+
+    def _shares(
+        self, iteration: int, groups: Sequence[GroupRequest], is_retry: bool = False
+    ) -> list[_Share]:
+        """Divides groups into one share for each healthy runner."""
+        count = max(1, self._runners.num_healthy_remote_workers())
+        shares = [groups[k::count] for k in range(min(count, len(groups)))]
+        first, self._cut = self._cut, self._cut + len(shares)
+        return [_Share(iteration, n, share, is_retry) for n, share in enumerate(shares, first)]
+
+    def _start(self) -> None:
+        """Gives each idle runner a share, the oldest first."""
+        busy = {runner for runner, _, _ in self._running.values()}
+        for runner in self._runners.healthy_env_runner_ids():
+            if runner not in busy and self._waiting:
+                share = self._waiting.popleft()
+                call = partial(_sample_on, groups=share.groups, sampling=self._sampling)
+                actor = self._runners._worker_manager.actors()[runner]
+                self._running[actor.apply.remote(call)] = (runner, share, time.monotonic())
+
+    def _wait(self, timeout_s: float | None) -> None:
+        """Waits for a result, or until the time of a runner is over."""
+        rest_s = None
+        if timeout_s is not None:
+            first = min(start for _, _, start in self._running.values())
+            rest_s = max(0.0, first + timeout_s - time.monotonic())
+        ready, _ = ray.wait(list(self._running), timeout=rest_s)
+        manager = self._runners._worker_manager
+        for reference in ready:
+            runner, share, _ = self._running.pop(reference)
+            try:
+                self._results[share.iteration, share.number] = ray.get(reference)
+            except ray.exceptions.RayError as error:
+                if not self._runners._ignore_ray_errors_on_env_runners:
+                    raise
+                manager.set_actor_state(runner, healthy=False)
+                self._lose(runner, share, first_line(error))
+        if ready or timeout_s is None:
+            return
+        for reference, (runner, share, start) in list(self._running.items()):
+            if time.monotonic() >= start + timeout_s:
+                del self._running[reference]
+                # Its late rollouts would keep the runner busy. RLlib restarts it.
+                ray.kill(manager.actors()[runner], no_restart=False)
+                manager.set_actor_state(runner, healthy=False)
+                self._runners._num_env_runners_dropped_lifetime += 1
+                self._lose(runner, share, f"no result in {timeout_s:g} s")
+
+    def _lose(self, runner: int, share: _Share, reason: str) -> None:
+        """Puts the groups of a lost runner first in the queue; drops a retry."""
+        if not share.is_retry:
+            retries = self._shares(share.iteration, share.groups, is_retry=True)
+            self._waiting.extendleft(reversed(retries))
+        self._note(str(runner), LOST, "dropped" if share.is_retry else "retried")
+        config: Any = self._runners._remote_config
+        errors = last_errors(error_link(config, runner)) if config.run_folder else ""
+        words = f"\nlast lines of env runner {runner}:\n{errors}" if errors else ""
+        logger.warning("env runner %d: %s: %s%s", runner, LOST, reason, words)
+
+    def _note(self, which: str, reason: str, action: str) -> None:
+        self._incidents.append(Incident(time.time(), "env runner", which, "", reason, action))
 
 
-def sample_on(
+def _sample_on(
     runner: TextEnvRunner, groups: Sequence[GroupRequest], sampling: SamplingParams
-) -> tuple[RolloutBatch, dict[str, Any]]:
-    """Samples groups on one runner; returns the rollouts and the runner's metrics."""
+) -> _Result:
     return runner.sample(groups=groups, sampling=sampling), runner.get_metrics()
 
 
-def _numbered(
-    runner: TextEnvRunner, number: int, groups: Sequence[GroupRequest], sampling: SamplingParams
-) -> tuple[int, RolloutBatch, dict[str, Any]]:
-    return number, *sample_on(runner, groups, sampling)
-
-
-def lost_runner(number: int, action: str) -> Incident:
-    """The incident of a lost runner.
-
-    Args:
-        number: Number of the runner.
-        action: Treatment of its groups: ``retried`` or ``dropped``.
-    """
-    return Incident(time.time(), "env runner", str(number), "", LOST, action)
-
-
-def no_runner_left() -> Incident:
-    """The incident of groups without a runner."""
-    return Incident(time.time(), "env runner", "all", "", "none is left", "dropped")
-
-
-def take_out(runners: EnvRunnerGroup, lost: Sequence[int]) -> None:
-    """Takes lost runners out of service until RLlib has restarted them.
-
-    Slow runners are killed: their late rollouts would keep them busy.
-    """
-    manager = runners._worker_manager
-    for runner in set(lost) & set(runners.healthy_env_runner_ids()):
-        ray.kill(manager.actors()[runner], no_restart=False)
-        manager.set_actor_state(runner, healthy=False)
+def _merge(
+    results: Sequence[_Result], groups: Sequence[GroupRequest]
+) -> tuple[RolloutBatch, list[dict[str, Any]]]:
+    """Merges the results of several runners; groups without a result are missing."""
+    merged = RolloutBatch()
+    for batch, _ in results:
+        merged.add_parallel(batch)
+    back = {r.group for r in merged.rollouts} | {f.group for f in merged.failures}
+    merged.failures += [
+        Failure(g.group, g.task_id, g.size, LOST) for g in groups if g.group not in back
+    ]
+    merged.rollouts.sort(key=lambda r: (r.group, r.index))
+    merged.failures.sort(key=lambda f: f.group)
+    return merged, [metrics for _, metrics in results]
 
 
 def wait_for_one(runners: EnvRunnerGroup, timeout_s: float) -> None:
     """Waits until a restarted remote runner answers if no remote runner is in service.
 
-    Args:
-        runners: RLlib's set of runners.
-        timeout_s: Longest time to wait, in seconds.
+    Gives up after ``timeout_s`` seconds.
     """
     actors = runners._worker_manager.actors().values()
     if not actors or runners.num_healthy_remote_workers():
@@ -160,22 +235,3 @@ def wait_for_one(runners: EnvRunnerGroup, timeout_s: float) -> None:
             except (ray.exceptions.RayActorError, ray.exceptions.GetTimeoutError):
                 restarting = True
         time.sleep(_PING_S)
-
-
-def merge_batches(parts: list[RolloutBatch], groups: Sequence[GroupRequest]) -> RolloutBatch:
-    """Merges the batches of several runners; groups without a result are missing.
-
-    Args:
-        parts: The batches.
-        groups: The groups that the runners had to sample.
-    """
-    merged = RolloutBatch()
-    for part in parts:
-        merged.add_parallel(part)
-    back = {r.group for r in merged.rollouts} | {f.group for f in merged.failures}
-    merged.failures += [
-        Failure(g.group, g.task_id, g.size, LOST) for g in groups if g.group not in back
-    ]
-    merged.rollouts.sort(key=lambda r: (r.group, r.index))
-    merged.failures.sort(key=lambda f: f.group)
-    return merged

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from trca.envs.adapter import Adapter
-from trca.envs.memory import memory_line_of, quoted
+from trca.envs.adapter import Adapter, memory_line_of, quoted
 from trca.envs.searchqa.beliefs import Beliefs
 from trca.envs.searchqa.binding import AnswerFormat, SearchQABinding, bind, formats_of
 from trca.envs.searchqa.pages import REJECTED

@@ -12,8 +12,7 @@ from math import ceil
 from typing import ClassVar, Final, Literal
 
 from trca.common.cache import remembered
-from trca.envs.adapter import Adapter
-from trca.envs.memory import memory_line_of, quoted
+from trca.envs.adapter import Adapter, memory_line_of, quoted
 from trca.envs.webshop.beliefs import Beliefs
 from trca.envs.webshop.binding import WebShopBinding, bind, singular, stems, words_of
 from trca.envs.webshop.reading import (

@@ -2,7 +2,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM, Qwen2Config
 
-from trca.algorithms.learner.last_mlp import last_mlp_at
+from trca.algorithms.learner.passes import last_mlp_at
 
 SIZES = {
     "vocab_size": 50,
