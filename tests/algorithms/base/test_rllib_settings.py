@@ -7,7 +7,7 @@ import pytest
 from ray._common.deprecation import DEPRECATED_VALUE
 
 from trca.algorithms import TRCAConfig
-from trca.algorithms.base.text_config import config_methods
+from trca.algorithms.settings.policy_config import config_methods
 from trca.algorithms.settings.setting_names import IGNORED, attributes_of
 
 PAGE = Path(__file__).parents[3] / "docs" / "rllib.md"

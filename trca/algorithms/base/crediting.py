@@ -123,7 +123,7 @@ class Crediting:
         reads = {name: READS.get(name)(sources, batch) for name in rule.reads}
         credit = rule.credit(batch, **reads)
         tokens = sum(len(step.response_ids) for r in rollouts for step in r.steps)
-        heads = self._config.value_heads if self._config.settings.critic_kind else 0
+        heads = self._config.settings.value_heads if self._config.settings.critic_kind else 0
         rule.check_tokens(credit, tokens, heads)
         assign_advantages(rollouts, credit.advantages)
         columns = {

@@ -72,7 +72,9 @@ class ActorCriticUpdater(PolicyUpdater):
         Returns:
             float32 (sum of R, H).
         """
-        values = np.zeros((len(rows.action_mask), self.config.value_heads), dtype=np.float32)
+        values = np.zeros(
+            (len(rows.action_mask), self.config.settings.value_heads), dtype=np.float32
+        )
         with torch.no_grad():
             for places, micro in rows.numbered_microbatches(
                 self.config.settings.micro_batch_tokens

@@ -120,6 +120,15 @@ class BEACONParameters(TextParameters):
         """Whether the milestones are operators."""
         return self.credit == self.own_rule() and self.milestones != "environment"
 
+    def conflict(self) -> str:
+        """As for every algorithm; a message of a team has no milestone of the environment."""
+        if self.milestones == "environment" and self.env_config.get("team") is not None:
+            return (
+                "milestones is 'environment', and a message of a team completes none: set"
+                " milestones to execution, or leave env_config.team out"
+            )
+        return super().conflict()
+
 
 @CREDIT_RULES.register("beacon")
 def beacon(

@@ -66,7 +66,7 @@ from trca.algorithms.credit.arithmetic import (
     normalize,
     rollout_spans,
 )
-from trca.algorithms.credit.inputs.plans import Plans
+from trca.algorithms.credit.inputs.plans import Plans, lacks_plan
 from trca.algorithms.credit.inputs.values import CriticSettings, Values
 from trca.algorithms.credit.registry import CREDIT_RULES, Credited
 from trca.algorithms.settings.parameters import TextParameters, own_default
@@ -87,6 +87,7 @@ class HiPERParameters(CriticSettings, TextParameters):
 
     algorithm = "HiPER"
     compares_rollouts = False
+    value_heads = 3
 
     credit: Credit = "hiper"
     response_format: Annotated[str, AfterValidator(RESPONSE_FORMATS.check)] = own_default(
@@ -115,6 +116,17 @@ class HiPERParameters(CriticSettings, TextParameters):
         ge=0.0,
         description="Penalty of a turn with an unreadable response (public code: 0.1 of 10).",
     )
+
+    def conflict(self) -> str:
+        """As for every algorithm; the rule needs plans and ``ratio_level: token``."""
+        if lack := lacks_plan(self.response_format):
+            return f"HiPER credits switches, subgoals and actions, and {lack}"
+        if self.ratio_level != "token":
+            return (
+                f"HiPER gives each token its advantage and ratio_level is {self.ratio_level!r}:"
+                " set ratio_level to token"
+            )
+        return super().conflict()
 
 
 @CREDIT_RULES.register("hiper")

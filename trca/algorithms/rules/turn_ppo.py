@@ -73,6 +73,15 @@ class TurnPPOParameters(CriticSettings, TextParameters):
         default=1.0, description="Discount from token to token within a turn, for bi_level."
     )
 
+    def conflict(self) -> str:
+        """As for every algorithm; ``bi_level`` needs ``ratio_level: token``."""
+        if self.gae == "bi_level" and self.ratio_level != "token":
+            return (
+                f"gae is 'bi_level' and ratio_level is {self.ratio_level!r}: each token has an"
+                " advantage, so set ratio_level to token"
+            )
+        return super().conflict()
+
 
 @CREDIT_RULES.register("turn_ppo")
 def turn_ppo(

@@ -71,6 +71,8 @@ class TextParameters(
     """Whether the credit rule compares the rollouts of a task with each other."""
     credit_settings: ClassVar[frozenset[str]] = frozenset({"gamma"})
     """Settings of every algorithm that the algorithm's credit rule reads."""
+    value_heads: ClassVar[int] = 1
+    """Number of values of a critic for a token."""
 
     if TYPE_CHECKING:  # RLlib's arguments of `training`, which are attributes of the config
         learner_class: type | None = None
@@ -284,6 +286,34 @@ class TextParameters(
     def needs_rubric(self) -> bool:
         """Whether the algorithm's credit rule reads judgments, as rules with budgets do."""
         return "budgets" in self.credit_settings
+
+    def conflict(self) -> str:
+        """Why settings that are valid one by one exclude each other; empty if they do not."""
+        for name in ("importance_cap", "token_ratio_band", "action_ratio_band"):
+            if getattr(self, name) is not None and not self.recompute_logprobs:
+                return f"{name} compares with the trainer: set recompute_logprobs: true"
+        for name in ("refill_groups", "task_curriculum"):
+            if self.max_staleness and getattr(self, name):
+                return (
+                    f"{name} goes by the results of the iteration before, and max_staleness"
+                    " samples ahead of these results: set one of the two to 0"
+                )
+        if self.replay_size and self.recompute_logprobs:
+            return (
+                "replay_size compares with the policy that sampled, whose logprobs"
+                " recompute_logprobs replaces: turn one of the two off"
+            )
+        if self.refill_groups and self.on_zero_advantage == "keep":
+            return (
+                f"refill_groups is {self.refill_groups}, and no group is left out: set"
+                " on_zero_advantage to drop_groups or drop_rollouts"
+            )
+        if self.critic_kind and self.sharding != "none":
+            return (
+                f"sharding is {self.sharding!r}, and {self.algorithm} has a critic, which learners"
+                " do not split: set sharding to none"
+            )
+        return ""
 
     def too_small_group(self) -> str:
         """Why a group of one rollout is too small; empty for a group that is large enough."""

@@ -86,7 +86,7 @@ class ValuesRead(Read):
         columns = sources.learners.values(
             [s.prompt_ids for s in steps] + beyond, responses + [nothing] * len(beyond)
         )
-        heads = sources.config.value_heads
+        heads = sources.config.settings.value_heads
         tokens = [v[: len(s.response_ids)] for v, s in zip(columns, steps, strict=False)]
         state = np.array([v[0] for v in columns[: len(steps)]], np.float64).reshape(-1, heads)
         after = np.zeros_like(state)
