@@ -153,7 +153,7 @@ def test_columns_of_tokens_have_a_row_for_each_token_and_targets_a_value_of_each
         (Credited(steps, np.zeros(6)), 0, r"return shape \(5,\)"),
         (Credited(steps, None, np.zeros((5, 1))), 2, r"value_targets of shape \(5, 1\)"),
         (Credited(steps, None, np.zeros((6, 2))), 2, r"return shape \(5, 2\)"),
-        (Credited(steps), 1, "gave the critic nothing to learn"),
+        (Credited(steps), 1, "returned no value_targets for the critic"),
     ):
         with pytest.raises(ValueError, match=message):
             rule.check_tokens(wrong, tokens=5, heads=heads)

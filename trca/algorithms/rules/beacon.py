@@ -67,7 +67,6 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 
 from trca.algorithms.credit.arithmetic import (
     joint_codes,
@@ -76,10 +75,9 @@ from trca.algorithms.credit.arithmetic import (
     segment_numbers,
 )
 from trca.algorithms.credit.registry import CREDIT_RULES
-from trca.algorithms.credit.step_settings import Normalizer
 from trca.algorithms.rules.grpo import trajectory_advantage
 from trca.algorithms.settings.parameters import TextParameters
-from trca.algorithms.settings.types import Credit
+from trca.algorithms.settings.types import Credit, NonNegative, Normalizer, Share
 from trca.records import StepBatch
 
 Milestones = Literal["execution", "evidence_and_execution", "environment"]
@@ -91,30 +89,19 @@ class BEACONParameters(TextParameters):
     algorithm = "BEACON"
 
     credit: Credit = "beacon"
-    milestones: Milestones = Field(
-        default="execution",
-        description="Source of milestones: first firings of operators by category, or the "
-        "environment's info. Credit beacon_walkthrough takes the actions of a walkthrough.",
-    )
-    omega: float = Field(
-        default=1.0, ge=0.0, description="Weight of the segment advantage (lambda of the README)."
-    )
-    normalizer: Normalizer = Field(
-        default="one", description="Divisor of advantages: the standard deviation, or one."
-    )
-    similarity: float = Field(
-        default=0.95,
-        gt=0.0,
-        le=1.0,
-        description="Least ratio (difflib) of an action and a walkthrough's action, for credit "
-        "beacon_walkthrough.",
-    )
-    invalid_action_penalty: float = Field(
-        default=0.01,
-        ge=0.0,
-        description="Penalty of a step whose response holds no action, for a milestone of 1 "
-        "(public code: 0.1 for a milestone of 10).",
-    )
+    milestones: Milestones = "execution"
+    """Source of milestones: first firings of operators by category, or the environment's info.
+    Credit beacon_walkthrough takes the actions of a walkthrough."""
+    omega: NonNegative = 1.0
+    """Weight of the segment advantage (lambda of the README)."""
+    normalizer: Normalizer = "one"
+    """Divisor of advantages: the standard deviation, or one."""
+    similarity: Share = 0.95
+    """Least ratio (difflib) of an action and a walkthrough's action, for credit beacon_walkthrough.
+    """
+    invalid_action_penalty: NonNegative = 0.01
+    """Penalty of a step whose response holds no action, for a milestone of 1 (public code: 0.1 for
+    a milestone of 10)."""
 
     def needs_rubric(self) -> bool:
         """Whether the milestones are operators."""

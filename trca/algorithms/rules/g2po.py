@@ -37,7 +37,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from trca.algorithms.credit.anchors import anchors_before
+from trca.algorithms.credit.anchors import StepCreditParameters, anchors_before
 from trca.algorithms.credit.arithmetic import (
     discounted_returns,
     joint_codes,
@@ -46,7 +46,6 @@ from trca.algorithms.credit.arithmetic import (
     outcomes,
 )
 from trca.algorithms.credit.registry import CREDIT_RULES
-from trca.algorithms.credit.step_settings import StepCreditParameters
 from trca.algorithms.rules.grpo import trajectory_advantage
 from trca.algorithms.settings.types import Credit
 from trca.records import StepBatch

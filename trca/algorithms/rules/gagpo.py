@@ -32,9 +32,8 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 
-from trca.algorithms.credit.anchors import anchors_before
+from trca.algorithms.credit.anchors import AnchorParameters, anchors_before
 from trca.algorithms.credit.arithmetic import (
     discounted_returns,
     joint_codes,
@@ -42,7 +41,6 @@ from trca.algorithms.credit.arithmetic import (
     normalize,
 )
 from trca.algorithms.credit.registry import CREDIT_RULES
-from trca.algorithms.credit.step_settings import AnchorParameters
 from trca.algorithms.rules.g2po import state_values
 from trca.algorithms.settings.types import Credit, Probability
 from trca.records import StepBatch
@@ -54,10 +52,8 @@ class GAGPOParameters(AnchorParameters):
     algorithm = "GAGPO"
 
     credit: Credit = "gagpo"
-    gae_lambda: Probability = Field(
-        default=0.95,
-        description="How far temporal differences are summed: 0 is one step, 1 all of them.",
-    )
+    gae_lambda: Probability = 0.95
+    """How far temporal differences are summed: 0 is one step, 1 all of them."""
 
 
 @CREDIT_RULES.register("gagpo")

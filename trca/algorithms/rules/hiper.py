@@ -58,7 +58,7 @@ from typing import Annotated, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator
 
 from trca.algorithms.credit.arithmetic import (
     discounted_returns,
@@ -70,7 +70,7 @@ from trca.algorithms.credit.inputs.plans import Plans, lacks_plan
 from trca.algorithms.credit.inputs.values import CriticSettings, Values
 from trca.algorithms.credit.registry import CREDIT_RULES, Credited
 from trca.algorithms.settings.parameters import TextParameters, own_default
-from trca.algorithms.settings.types import Credit, RatioLevel
+from trca.algorithms.settings.types import Credit, NonNegative, RatioLevel
 from trca.envs.responses import RESPONSE_FORMATS
 from trca.records import StepBatch
 
@@ -95,27 +95,16 @@ class HiPERParameters(CriticSettings, TextParameters):
     )
     ratio_level: RatioLevel = own_default("ratio_level", "token")
     train_malformed: bool = own_default("train_malformed", True)
-    keep_penalty: float = Field(
-        default=0.03,
-        ge=0.0,
-        description="Penalty of a KEEP, for an outcome of 1 (public code: 0.3 of 10 in ALFWorld; "
-        "3.5 of 10, normalized, in WebShop).",
-    )
-    keep_penalty_mode: KeepPenaltyMode = Field(
-        default="fixed",
-        description="Each KEEP costs keep_penalty (fixed), or keep_penalty divided by the number "
-        "of turns of the rollout (normalized).",
-    )
-    change_penalty: float = Field(
-        default=0.03,
-        ge=0.0,
-        description="Penalty of a KEEP with a changed subgoal (public code: 0.3 of 10).",
-    )
-    invalid_action_penalty: float = Field(
-        default=0.01,
-        ge=0.0,
-        description="Penalty of a turn with an unreadable response (public code: 0.1 of 10).",
-    )
+    keep_penalty: NonNegative = 0.03
+    """Penalty of a KEEP, for an outcome of 1 (public code: 0.3 of 10 in ALFWorld; 3.5 of 10,
+    normalized, in WebShop)."""
+    keep_penalty_mode: KeepPenaltyMode = "fixed"
+    """Each KEEP costs keep_penalty (fixed), or keep_penalty divided by the number of turns of the
+    rollout (normalized)."""
+    change_penalty: NonNegative = 0.03
+    """Penalty of a KEEP with a changed subgoal (public code: 0.3 of 10)."""
+    invalid_action_penalty: NonNegative = 0.01
+    """Penalty of a turn with an unreadable response (public code: 0.1 of 10)."""
 
     def conflict(self) -> str:
         """As for every algorithm; the rule needs plans and ``ratio_level: token``."""

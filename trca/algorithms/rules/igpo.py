@@ -43,7 +43,6 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 
 from trca.algorithms.credit.arithmetic import (
     discounted_returns,
@@ -68,14 +67,11 @@ class IGPOParameters(TextParameters):
 
     credit: Credit = "igpo"
     gamma: Probability = own_default("gamma", 1.0)
-    gain: Gain = Field(
-        default="probability",
-        description="Quantity that a step raises: the mean token's probability of the right answer,"
-        " or its log-probability.",
-    )
-    normalization: Normalization = Field(
-        default="joint", description="Normalise gains and final F1 together, or separately."
-    )
+    gain: Gain = "probability"
+    """Quantity that a step raises: the mean token's probability of the right answer, or its
+    log-probability."""
+    normalization: Normalization = "joint"
+    """Normalise gains and final F1 together, or separately."""
 
 
 @CREDIT_RULES.register("igpo")

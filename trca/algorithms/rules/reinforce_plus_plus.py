@@ -29,7 +29,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 
 from trca.algorithms.credit.arithmetic import discounted_returns, normalize
 from trca.algorithms.credit.registry import CREDIT_RULES
@@ -47,9 +46,8 @@ class ReinforcePlusPlusParameters(TextParameters):
     credit: Credit = "reinforce_plus_plus"
     gamma: Probability = own_default("gamma", 1.0)
     kl_kind: KLKind = own_default("kl_kind", "k2")
-    group_baseline: bool = Field(
-        default=False, description="Subtract the group's mean outcome first (REINFORCE++-baseline)."
-    )
+    group_baseline: bool = False
+    """Subtract the group's mean outcome first (REINFORCE++-baseline)."""
 
     def too_small_group(self) -> str:
         """As for every algorithm; without the group's mean any group is large enough."""

@@ -35,11 +35,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from trca.algorithms.credit.anchors import anchors_around
-from trca.algorithms.credit.arithmetic import normalize, outcomes
-from trca.algorithms.credit.graph import spread_back
+from trca.algorithms.credit.anchors import StepCreditParameters, anchors_around
+from trca.algorithms.credit.arithmetic import normalize, outcomes, spread_back
 from trca.algorithms.credit.registry import CREDIT_RULES
-from trca.algorithms.credit.step_settings import StepCreditParameters
 from trca.algorithms.rules.grpo import trajectory_advantage
 from trca.algorithms.settings.types import Credit
 from trca.records import StepBatch

@@ -48,18 +48,17 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import Annotated, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 
 from trca.algorithms.credit.arithmetic import joint_codes, rollout_spans
 from trca.algorithms.credit.inputs.values import Values
 from trca.algorithms.credit.registry import CREDIT_RULES, Credited
 from trca.algorithms.credit.similarity import cosines
 from trca.algorithms.rules.turn_ppo import TurnPPOParameters, turn_ppo
-from trca.algorithms.settings.types import Credit
+from trca.algorithms.settings.types import Credit, NonNegative
 from trca.records import StepBatch
 
 _PASSAGE: Final = re.compile(r"^\[\d+\] (.+)$", re.MULTILINE)
@@ -72,9 +71,8 @@ class StepSearchParameters(TurnPPOParameters):
     algorithm = "StepSearch"
 
     credit: Credit = "stepsearch"
-    search_scale: Annotated[float, Field(ge=0.0)] = Field(
-        default=0.6, description="Weight of the reward of a search; the final F1 has weight 1."
-    )
+    search_scale: NonNegative = 0.6
+    """Weight of the reward of a search; the final F1 has weight 1."""
 
 
 @CREDIT_RULES.register("stepsearch")
