@@ -57,9 +57,7 @@ if TYPE_CHECKING:
         training: Training[P]  # type: ignore[assignment]  # of RLlib's arguments
 
 
-def algorithm(
-    parameters: Callable[P, S],
-) -> tuple[type[TextAlgorithm], type[RuleConfig[P, S]]]:
+def algorithm(parameters: Callable[P, S]) -> tuple[type[TextAlgorithm], type[RuleConfig[P, S]]]:
     """Makes the algorithm and the config of a credit rule.
 
     Args:

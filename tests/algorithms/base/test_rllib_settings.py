@@ -41,8 +41,7 @@ def test_the_page_lists_every_argument_of_every_config_method():
 
 
 @pytest.mark.parametrize(
-    ("method", "name"),
-    [(m, n) for m, names in ARGUMENTS.items() for n in names if n in IGNORED],
+    ("method", "name"), [(m, n) for m, names in ARGUMENTS.items() for n in names if n in IGNORED]
 )
 def test_an_argument_without_effect_is_refused_by_name(method, name):
     value = {"framework": "tf2"}.get(name, object())

@@ -35,10 +35,7 @@ def rollout_metrics(rollouts: Sequence[Rollout]) -> dict[str, Any]:
 
 
 def credit_metrics(
-    rollouts: Sequence[Rollout],
-    batch: StepBatch,
-    budgets: Budgets,
-    operator_ids: Sequence[str],
+    rollouts: Sequence[Rollout], batch: StepBatch, budgets: Budgets, operator_ids: Sequence[str]
 ) -> dict[str, Any]:
     """Returns the metrics of rubric and credit.
 

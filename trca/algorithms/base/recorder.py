@@ -262,11 +262,7 @@ class RunRecorder(RLlibCallback):
         run.write_json("panels.json", records)
 
     def _row(
-        self,
-        algorithm: Any,
-        result: dict[str, Any],
-        seconds: float,
-        report: Report | None,
+        self, algorithm: Any, result: dict[str, Any], seconds: float, report: Report | None
     ) -> dict[str, Any]:
         """The metrics of an iteration; ``seconds`` is its duration, evaluation included."""
         before = self.rows[-1] if self.rows else {"trajectories": 0, "env_steps": 0}

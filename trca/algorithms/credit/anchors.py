@@ -77,16 +77,8 @@ def anchors_around(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The anchors of the states before and after each step; nodes of a graph.
 
-    Args:
-        batch: S steps.
-        kind: The equality of two states.
-        similarity: Least ratio of two texts with one anchor, for ``similar``.
-
     Returns:
-        int64 (S,) twice, codes from 0 without gaps; equal codes mean the same state of one group.
-
-    Raises:
-        ValueError: For an unknown kind, or ``similar`` without texts.
+        int64 (S,) twice; arguments, codes and errors are those of `anchors_before`.
     """
     before = _anchors(batch, kind, similarity)
     after = batch.next_context if kind == "context" else batch.next_observation

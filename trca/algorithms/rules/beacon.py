@@ -68,12 +68,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from trca.algorithms.credit.arithmetic import (
-    joint_codes,
-    normalize,
-    rollout_spans,
-    segment_numbers,
-)
+from trca.algorithms.credit.arithmetic import joint_codes, normalize, rollout_spans, segment_numbers
 from trca.algorithms.credit.registry import CREDIT_RULES
 from trca.algorithms.rules.grpo import trajectory_advantage
 from trca.algorithms.settings.parameters import TextParameters
@@ -119,10 +114,7 @@ class BEACONParameters(TextParameters):
 
 @CREDIT_RULES.register("beacon")
 def beacon(
-    batch: StepBatch,
-    parameters: BEACONParameters,
-    *,
-    epsilon: float = 1e-6,
+    batch: StepBatch, parameters: BEACONParameters, *, epsilon: float = 1e-6
 ) -> NDArray[np.float64]:
     """The advantage A^traj + omega A^seg of every step.
 
@@ -161,7 +153,7 @@ def beacon_walkthrough(
     gold_walkthrough: Sequence[tuple[str, ...]],
     epsilon: float = 1e-6,
 ) -> NDArray[np.float64]:
-    """As `beacon`, with the actions of a walkthrough as milestones.
+    """As `beacon`, with the actions of a walkthrough as milestones, float64 (S,).
 
     Args:
         batch: S steps.
@@ -169,9 +161,6 @@ def beacon_walkthrough(
         actions: S texts, the action of each step.
         gold_walkthrough: S tuples of texts, the actions that complete the step's task.
         epsilon: Added to the standard deviations.
-
-    Returns:
-        float64 (S,).
     """
     completes = np.zeros(len(batch), dtype=bool)
     for start, length in zip(*rollout_spans(batch.rollout), strict=True):
@@ -206,10 +195,7 @@ def segments(
 
 
 def _advantages(
-    batch: StepBatch,
-    completes: NDArray[np.bool_],
-    parameters: BEACONParameters,
-    epsilon: float,
+    batch: StepBatch, completes: NDArray[np.bool_], parameters: BEACONParameters, epsilon: float
 ) -> NDArray[np.float64]:
     divide = parameters.normalizer == "std"
     number, rewards = segments(completes, batch.rollout, parameters.gamma)

@@ -61,20 +61,14 @@ class GiGPOParameters(StepCreditParameters):
 
 @CREDIT_RULES.register("gigpo")
 def gigpo(
-    batch: StepBatch,
-    parameters: GiGPOParameters,
-    *,
-    epsilon: float = 1e-6,
+    batch: StepBatch, parameters: GiGPOParameters, *, epsilon: float = 1e-6
 ) -> NDArray[np.float64]:
-    """The advantage A^E + omega A^S of every step.
+    """The advantage A^E + omega A^S of every step, float64 (S,).
 
     Args:
         batch: S steps.
         parameters: The settings that the equations name.
         epsilon: Added to the standard deviations.
-
-    Returns:
-        float64 (S,).
     """
     divide = parameters.normalizer == "std"
     penalty = parameters.invalid_action_penalty * ~batch.parsed

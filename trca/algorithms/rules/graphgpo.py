@@ -63,20 +63,14 @@ class GraphGPOParameters(StepCreditParameters):
 
 @CREDIT_RULES.register("graphgpo")
 def graphgpo(
-    batch: StepBatch,
-    parameters: GraphGPOParameters,
-    *,
-    epsilon: float = 1e-6,
+    batch: StepBatch, parameters: GraphGPOParameters, *, epsilon: float = 1e-6
 ) -> NDArray[np.float64]:
-    """The advantage A^E + omega A^G of every step.
+    """The advantage A^E + omega A^G of every step, float64 (S,).
 
     Args:
         batch: S steps.
         parameters: The settings that the equations name.
         epsilon: Added to the standard deviations.
-
-    Returns:
-        float64 (S,).
     """
     divide, anchor = parameters.normalizer == "std", parameters.anchor
     # The last observation of a success is no state of the graph: 'success' stands in its place.

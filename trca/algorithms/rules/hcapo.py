@@ -62,16 +62,13 @@ def hcapo(
     hindsight_logprobs: NDArray[np.float64],
     epsilon: float = 1e-6,
 ) -> NDArray[np.float64]:
-    """The advantage A^E + omega A^Q of every step.
+    """The advantage A^E + omega A^Q of every step, float64 (S,).
 
     Args:
         batch: S steps.
         parameters: The settings that the equations name.
         hindsight_logprobs: float64 (S,), h of each step of a successful rollout.
         epsilon: Added to the standard deviations (ddof 1).
-
-    Returns:
-        float64 (S,).
     """
     starts, lengths = rollout_spans(batch.rollout)
     number = np.repeat(np.arange(len(starts)), lengths)

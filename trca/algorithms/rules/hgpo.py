@@ -70,10 +70,7 @@ _ZERO: Final = 1e-9
 
 @CREDIT_RULES.register("hgpo")
 def hgpo(
-    batch: StepBatch,
-    parameters: HGPOParameters,
-    *,
-    epsilon: float = 1e-6,
+    batch: StepBatch, parameters: HGPOParameters, *, epsilon: float = 1e-6
 ) -> NDArray[np.float64]:
     """The weighted mean of every step's advantages over the levels of history.
 

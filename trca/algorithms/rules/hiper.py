@@ -120,11 +120,7 @@ class HiPERParameters(CriticSettings, TextParameters):
 
 @CREDIT_RULES.register("hiper")
 def hiper(
-    batch: StepBatch,
-    parameters: HiPERParameters,
-    *,
-    values: Values,
-    plans: Plans,
+    batch: StepBatch, parameters: HiPERParameters, *, values: Values, plans: Plans
 ) -> Credited:
     """The advantages of switches, subgoals and actions, and the targets of three values.
 

@@ -29,13 +29,7 @@ from numpy.typing import NDArray
 
 from trca.algorithms.credit.registry import CREDIT_RULES
 from trca.algorithms.settings.parameters import TextParameters, own_default
-from trca.algorithms.settings.types import (
-    Aggregation,
-    Credit,
-    PolicyLoss,
-    Probability,
-    RatioLevel,
-)
+from trca.algorithms.settings.types import Aggregation, Credit, PolicyLoss, Probability, RatioLevel
 from trca.records import StepBatch
 
 Demonstrations = Literal["demonstrator", "recorded", "on_policy"]
@@ -67,12 +61,9 @@ class ImitationParameters(TextParameters):
 
 @CREDIT_RULES.register("imitation")
 def imitation(batch: StepBatch) -> NDArray[np.float64]:
-    """1 for every step.
+    """1 for every step, float64 (S,).
 
     Args:
         batch: S steps.
-
-    Returns:
-        float64 (S,).
     """
     return np.ones(len(batch))

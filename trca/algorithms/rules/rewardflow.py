@@ -53,20 +53,14 @@ class RewardFlowParameters(StepCreditParameters):
 
 @CREDIT_RULES.register("rewardflow")
 def rewardflow(
-    batch: StepBatch,
-    parameters: RewardFlowParameters,
-    *,
-    epsilon: float = 1e-6,
+    batch: StepBatch, parameters: RewardFlowParameters, *, epsilon: float = 1e-6
 ) -> NDArray[np.float64]:
-    """The advantage A^E + omega A^S of every step.
+    """The advantage A^E + omega A^S of every step, float64 (S,).
 
     Args:
         batch: S steps.
         parameters: The settings that the equations name.
         epsilon: Added to the standard deviations.
-
-    Returns:
-        float64 (S,).
     """
     divide, gamma = parameters.normalizer == "std", parameters.gamma
     before, after = anchors_around(batch, parameters.anchor, parameters.similarity)

@@ -58,10 +58,7 @@ class ShapedReturnParameters(TextParameters):
 
 @CREDIT_RULES.register("shaped_return")
 def shaped_return(
-    batch: StepBatch,
-    parameters: ShapedReturnParameters,
-    *,
-    epsilon: float = 1e-6,
+    batch: StepBatch, parameters: ShapedReturnParameters, *, epsilon: float = 1e-6
 ) -> NDArray[np.float64]:
     """The normalised sum of outcome and rubric rewards, of the rollout or from each step on.
 

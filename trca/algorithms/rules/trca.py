@@ -96,13 +96,9 @@ class TRCAParameters(TextParameters):
 
 @CREDIT_RULES.register("trca")
 def trca(
-    batch: StepBatch,
-    parameters: TRCAParameters,
-    *,
-    ddof: int = 0,
-    epsilon: float = 1e-6,
+    batch: StepBatch, parameters: TRCAParameters, *, ddof: int = 0, epsilon: float = 1e-6
 ) -> NDArray[np.float64]:
-    """The advantage A^TRCA of every step.
+    """The advantage A^TRCA of every step, float64 (S,).
 
     The advantage weighs the action's tokens of the step: `trca.records.tokens.action_mask_of`.
 
@@ -111,9 +107,6 @@ def trca(
         parameters: The settings that the equations name.
         ddof: Degrees of freedom in the standard deviations.
         epsilon: epsilon_norm, added to the standard deviations.
-
-    Returns:
-        float64 (S,).
     """
     parts = trca_parts(batch, parameters, ddof=ddof, epsilon=epsilon)
     return parts.episode + parts.step
@@ -131,11 +124,7 @@ class TRCAParts(NamedTuple):
 
 
 def trca_parts(
-    batch: StepBatch,
-    parameters: TRCAParameters,
-    *,
-    ddof: int = 0,
-    epsilon: float = 1e-6,
+    batch: StepBatch, parameters: TRCAParameters, *, ddof: int = 0, epsilon: float = 1e-6
 ) -> TRCAParts:
     """Return, A^E and A^S of every step; the arguments are the arguments of `trca`."""
     foundational, breakthrough = batch.rubric_rewards(parameters.budgets)

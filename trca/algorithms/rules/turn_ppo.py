@@ -81,11 +81,7 @@ class TurnPPOParameters(CriticSettings, TextParameters):
 
 @CREDIT_RULES.register("turn_ppo")
 def turn_ppo(
-    batch: StepBatch,
-    parameters: TurnPPOParameters,
-    *,
-    values: Values,
-    epsilon: float = 1e-8,
+    batch: StepBatch, parameters: TurnPPOParameters, *, values: Values, epsilon: float = 1e-8
 ) -> Credited:
     """The generalized advantages of turns, or of their tokens, and the critic's targets.
 

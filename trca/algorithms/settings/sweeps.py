@@ -28,7 +28,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
 import numpy as np
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 
 from trca.algorithms.settings.parameters import (
     DEFAULT_ALGORITHM,
@@ -39,7 +39,7 @@ from trca.algorithms.settings.parameters import (
 from trca.common.extras import missing_extra
 from trca.common.names import nearest
 from trca.tune_configs.files import ConfigError, assign, read
-from trca.tune_configs.run_parameters import Count, Positive
+from trca.tune_configs.run_parameters import Count, Positive, Settings
 
 METRICS: Final = ("success_rate", "score", "evaluation/success_rate", "evaluation/score")
 """Metrics for searches and schedulers; more is better."""
@@ -48,18 +48,14 @@ _DISTRIBUTIONS: Final = (
 )
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
-
-
-class Optuna(_Part):
+class Optuna(Settings):
     """The search by Optuna's TPE sampler, through Ray Tune's `OptunaSearch`."""
 
     startup_points: Positive = 4
     """Points drawn at random before results are used."""
 
 
-class ASHA(_Part):
+class ASHA(Settings):
     """Asynchronous successive halving: Ray Tune's `ASHAScheduler`."""
 
     grace_period: Positive = 1
@@ -68,14 +64,14 @@ class ASHA(_Part):
     """About one in this many trials continues after each rung."""
 
 
-class Search(_Part):
+class Search(Settings):
     """The choice of points."""
 
     optuna: Optuna
     """Points near the best earlier points."""
 
 
-class Scheduler(_Part):
+class Scheduler(Settings):
     """Early stopping of trials."""
 
     asha: ASHA
@@ -95,7 +91,7 @@ def _named(value: Any) -> Any:
     return {value: {}} if isinstance(value, str) else value
 
 
-class SweepSettings(_Part):
+class SweepSettings(Settings):
     """A sweep."""
 
     base: str | dict[str, Any]
