@@ -15,7 +15,6 @@ from pydantic_core import PydanticUndefined
 from typer.main import get_command
 
 from trca.algorithms import ALGORITHMS
-from trca.algorithms.base import metrics
 from trca.algorithms.settings.parameters import TextParameters
 from trca.cli import app
 from trca.cli.sweep.files import shipped_sweeps
@@ -60,17 +59,6 @@ ALGORITHM = "| `algorithm` | `TRCA` | The algorithm, one of `trca.algorithms.ALG
 
 SHARED = ("library", "team")
 """Arguments of `trca.envs.make` that a config may give; the run sets budgets and lambda."""
-
-METRICS_HEAD = """# Metrics
-
-Lines of `metrics.jsonl` in a run folder, results of RLlib and trackers have these names. Metrics
-of an evaluation begin with `evaluation/`. `python docs/build.py` writes this page from
-`trca/algorithms/base/metrics.py`.
-
-| name | meaning |
-|---|---|
-"""
-
 
 CONFIGS_HEAD = """## Configs that come with the package
 
@@ -263,30 +251,6 @@ def _default(field: Any) -> str:
     return f"`{value}`" if value is not None else "none"
 
 
-def metrics_page() -> str:
-    """The page of metrics, from the table in their module."""
-    lines = (metrics.__doc__ or "").splitlines()
-    _, begin, end = (k for k, line in enumerate(lines) if line.startswith("==="))
-    wide = lines[begin].index(" ")
-    rows: list[list[str]] = []
-    for line in lines[begin + 1 : end]:
-        name, meaning = line[:wide].strip(), line[wide:].strip()
-        if name:
-            rows.append([name, meaning])
-        else:
-            rows[-1][1] += f" {meaning}"
-    table = (f"| {_names(name)} | {_line(meaning)} |\n" for name, meaning in rows)
-    return METRICS_HEAD + "".join(table) + "\n".join(lines[end + 1 :]).rstrip() + "\n"
-
-
-def _names(name: str) -> str:
-    return ", ".join(f"`{each}`" for each in name.split(", "))
-
-
-def _line(text: str) -> str:
-    return text.replace("<", "&lt;").replace("|", "\\|")
-
-
 def commands_page() -> str:
     """The page of commands: the help of each command."""
     return "\n".join([COMMANDS_HEAD, *_commands("trca", get_command(app))])
@@ -347,7 +311,6 @@ def main() -> None:
 
 PAGES: dict[str, Callable[[], str]] = {
     "settings.md": settings_page,
-    "metrics.md": metrics_page,
     "commands.md": commands_page,
 }
 

@@ -3,14 +3,7 @@ from pathlib import Path
 import pytest
 
 from trca.common.strict_yaml import MAX_BYTES
-from trca.tune_configs.files import (
-    ConfigError,
-    assign,
-    assignments,
-    parse,
-    read,
-    shipped,
-)
+from trca.tune_configs.files import ConfigError, assign, assignments, parse, read, shipped
 
 ROOT = Path(__file__).parents[2]
 

@@ -13,6 +13,10 @@ from trca.common.registry import own_file, short_name
 
 Count = Annotated[int, Field(ge=0)]
 Positive = Annotated[int, Field(ge=1)]
+Probability = Annotated[float, Field(ge=0.0, le=1.0)]
+Share = Annotated[float, Field(gt=0.0, le=1.0)]
+NonNegative = Annotated[float, Field(ge=0.0)]
+PositiveNumber = Annotated[float, Field(gt=0.0)]
 TRACKERS: Final = ("tensorboard", "mlflow", "wandb", "trackio")
 """Experiment trackers of `trca.runs.tracking`."""
 
@@ -22,20 +26,25 @@ def _none_for_zero(value: Any) -> Any:
     return None if value == 0 else value
 
 
-class RecordingParameters(BaseModel):
+class Settings(BaseModel):
+    """Checked settings. The docstring of a field is its description in errors and on pages."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, protected_namespaces=(), use_attribute_docstrings=True
+    )
+
+
+class RecordingParameters(Settings):
     """Checkpoints and experiment trackers."""
 
-    checkpoint_interval: int = Field(default=1, ge=1, description="Iterations between checkpoints.")
-    tracking: list[str] = Field(
-        default_factory=lambda: ["tensorboard"],
-        description="Experiment trackers: `tensorboard`, `mlflow`, `wandb`, `trackio`.",
-    )
-    tracking_project: str = Field(
-        default="trca", min_length=1, description="MLflow's experiment; project of W&B and trackio."
-    )
-    tracked_rollouts_interval: int = Field(
-        default=5, ge=1, description="Iterations between samples of rollouts for the trackers."
-    )
+    checkpoint_interval: Positive = 1
+    """Iterations between checkpoints."""
+    tracking: list[str] = Field(default_factory=lambda: ["tensorboard"])
+    """Experiment trackers: `tensorboard`, `mlflow`, `wandb`, `trackio`."""
+    tracking_project: Annotated[str, Field(min_length=1)] = "trca"
+    """MLflow's experiment; project of W&B and trackio."""
+    tracked_rollouts_interval: Positive = 5
+    """Iterations between samples of rollouts for the trackers."""
 
     @field_validator("tracking")
     @classmethod
@@ -48,44 +57,39 @@ class RecordingParameters(BaseModel):
         return names
 
 
-class ResourceParameters(BaseModel):
+class ResourceParameters(Settings):
     """Resources and restarts of the processes."""
 
-    num_cpus_per_env_runner: float = Field(default=1, ge=0, description="CPUs of each env runner.")
-    num_gpus_per_env_runner: float = Field(default=0, ge=0, description="GPUs of each env runner.")
-    num_cpus_per_learner: float = Field(default=1, ge=0, description="CPUs of each learner.")
-    num_gpus_per_learner: float = Field(default=0, ge=0, description="GPUs of each learner.")
-    restart_failed_env_runners: bool = Field(
-        default=True, description="Restart env runners that died."
-    )
+    num_cpus_per_env_runner: NonNegative = 1
+    """CPUs of each env runner."""
+    num_gpus_per_env_runner: NonNegative = 0
+    """GPUs of each env runner."""
+    num_cpus_per_learner: NonNegative = 1
+    """CPUs of each learner."""
+    num_gpus_per_learner: NonNegative = 0
+    """GPUs of each learner."""
+    restart_failed_env_runners: bool = True
+    """Restart env runners that died."""
 
 
 class RunParameters(RecordingParameters, ResourceParameters):
     """Settings of a run besides the hyperparameters: RLlib's names, and the recorder's."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
-
     algorithm: ClassVar[str] = ""
     """Name of the algorithm; the class of its settings has it."""
 
-    env: str = Field(
-        default="trca/ALFWorld-v0",
-        description="The environment: a Gymnasium id, module:Class or path/to/file.py:Class.",
-    )
-    env_config: dict[str, Any] = Field(
-        default_factory=dict,
-        description="Arguments of the environment, such as games and max_steps.",
-    )
-    seed: Count = Field(default=0, description="Seed of the run.")
-    num_env_runners: Count = Field(
-        default=0, description="Processes that play rollouts; 0: the driver plays them."
-    )
-    num_learners: Count = Field(
-        default=0, description="Processes that learn; 0: the driver learns."
-    )
-    evaluation_interval: Annotated[Positive | None, BeforeValidator(_none_for_zero)] = Field(
-        default=None, description="Iterations between evaluations; none: only at the end."
-    )
+    env: str = "trca/ALFWorld-v0"
+    """The environment: a Gymnasium id, module:Class or path/to/file.py:Class."""
+    env_config: dict[str, Any] = Field(default_factory=dict)
+    """Arguments of the environment, such as games and max_steps."""
+    seed: Count = 0
+    """Seed of the run."""
+    num_env_runners: Count = 0
+    """Processes that play rollouts; 0: the driver plays them."""
+    num_learners: Count = 0
+    """Processes that learn; 0: the driver learns."""
+    evaluation_interval: Annotated[Positive | None, BeforeValidator(_none_for_zero)] = None
+    """Iterations between evaluations; none: only at the end."""
 
     def flat(self) -> dict[str, Any]:
         """Every setting by name, defaults included, as YAML has it.

@@ -202,4 +202,4 @@ def test_tune_s_own_checkpoint_is_continued_where_tune_loads_one(make_config, cl
     run = RunFolder.open(result.path)
     assert [row["iteration"] for row in run.metrics()] == [1, 2, 3, 4]
     (driver,) = [json.loads(line) for line in run.failures.read_text().splitlines()]
-    assert driver["reason"] == "it ended after iteration 3 without a word"
+    assert driver["reason"] == "it ended after iteration 3 without writing its status"

@@ -7,7 +7,7 @@ import pytest
 from ray._common.deprecation import DEPRECATED_VALUE
 
 from trca.algorithms import TRCAConfig
-from trca.algorithms.base.text_config import config_methods
+from trca.algorithms.settings.policy_config import config_methods
 from trca.algorithms.settings.setting_names import IGNORED, attributes_of
 
 PAGE = Path(__file__).parents[3] / "docs" / "rllib.md"
@@ -41,8 +41,7 @@ def test_the_page_lists_every_argument_of_every_config_method():
 
 
 @pytest.mark.parametrize(
-    ("method", "name"),
-    [(m, n) for m, names in ARGUMENTS.items() for n in names if n in IGNORED],
+    ("method", "name"), [(m, n) for m, names in ARGUMENTS.items() for n in names if n in IGNORED]
 )
 def test_an_argument_without_effect_is_refused_by_name(method, name):
     value = {"framework": "tf2"}.get(name, object())

@@ -13,14 +13,7 @@ import torch
 from ray.rllib.core import DEFAULT_MODULE_ID
 
 from tests.algorithms.learner.test_rows import random_rows
-from trca.algorithms import (
-    GRPOConfig,
-    HCAPOConfig,
-    HiPERConfig,
-    TRCAConfig,
-    TurnPPOConfig,
-    export,
-)
+from trca.algorithms import GRPOConfig, HCAPOConfig, HiPERConfig, TRCAConfig, TurnPPOConfig, export
 from trca.algorithms.base.evaluation import evaluate_panel, local_runner
 from trca.algorithms.credit import bind_credit
 from trca.algorithms.learner.rows import join_roles
@@ -29,14 +22,7 @@ from trca.analysis.diagnosis import diagnose
 from trca.envs.plans import read_plan
 from trca.envs.text_env import DEFAULT_AGENT
 from trca.policies.models import load_model
-from trca.records import (
-    Rollout,
-    StepBatch,
-    by_agent,
-    episodes,
-    from_json,
-    to_json,
-)
+from trca.records import Rollout, StepBatch, by_agent, episodes, from_json, to_json
 
 pytestmark = pytest.mark.usefixtures("cluster")
 

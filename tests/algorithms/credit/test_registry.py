@@ -115,10 +115,7 @@ def test_a_missing_parameter_is_named(own):
 
 @pytest.mark.parametrize(
     ("function", "message"),
-    [
-        ("too_short", r"shape \(1,\) for 3 steps"),
-        ("undefined", "returned nan for step 0"),
-    ],
+    [("too_short", r"shape \(1,\) for 3 steps"), ("undefined", "returned nan for step 0")],
 )
 def test_a_wrong_result_is_refused(own, function, message):
     with pytest.raises(ValueError, match=message):
@@ -145,15 +142,11 @@ def test_columns_of_tokens_have_a_row_for_each_token_and_targets_a_value_of_each
     rule.check_tokens(Credited(steps), tokens=5, heads=0)
     rule.check_tokens(Credited(steps, np.zeros(5), np.zeros((5, 2))), tokens=5, heads=2)
     for wrong, heads, message in (
-        (
-            Credited(steps, np.zeros(4)),
-            0,
-            r"token_advantages of shape \(4,\) for 5 resp",
-        ),
+        (Credited(steps, np.zeros(4)), 0, r"token_advantages of shape \(4,\) for 5 resp"),
         (Credited(steps, np.zeros(6)), 0, r"return shape \(5,\)"),
         (Credited(steps, None, np.zeros((5, 1))), 2, r"value_targets of shape \(5, 1\)"),
         (Credited(steps, None, np.zeros((6, 2))), 2, r"return shape \(5, 2\)"),
-        (Credited(steps), 1, "gave the critic nothing to learn"),
+        (Credited(steps), 1, "returned no value_targets for the critic"),
     ):
         with pytest.raises(ValueError, match=message):
             rule.check_tokens(wrong, tokens=5, heads=heads)

@@ -402,6 +402,6 @@ def test_what_cannot_have_a_critic_is_refused(make_config, tmp_path):
     with pytest.raises(ValueError, match="does not read values, and TurnPPO has a critic"):
         make_config(TurnPPOConfig, credit=f"{rule}:blind").validate()
     algorithm = make_config(TurnPPOConfig, credit=f"{rule}:mine").build_algo()
-    with pytest.raises(ValueError, match="mine' gave the critic nothing to learn"):
+    with pytest.raises(ValueError, match="mine' returned no value_targets for the critic"):
         algorithm.train()
     algorithm.stop()

@@ -16,8 +16,7 @@ from tests.algorithms.credit.step_batches import batches, rule, step_batch
 from tests.algorithms.rules import public_stepsearch as public
 from trca.algorithms.credit import bind_credit
 from trca.algorithms.credit.arithmetic import rollout_spans
-from trca.algorithms.credit.similarity import cosines
-from trca.algorithms.rules.stepsearch import StepSearchParameters, search_rewards
+from trca.algorithms.rules.stepsearch import StepSearchParameters, cosines, search_rewards
 from trca.envs.searchqa.answer_scores import f1
 
 stepsearch = rule("stepsearch")

@@ -8,13 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.algorithms.credit.slow_rules import slow_trca
-from tests.algorithms.credit.step_batches import (
-    CATEGORIES,
-    batches,
-    rule,
-    step_batch,
-    take_rollouts,
-)
+from tests.algorithms.credit.step_batches import CATEGORIES, batches, rule, step_batch
 from trca.algorithms.rules.trca import failed_share, stages
 from trca.rubric.rewards import Budgets
 
@@ -162,22 +156,6 @@ def test_it_equals_the_slow_version(
     )
     slow = slow_trca(batch, gamma, lambda_, budgets, ablation, scale, schedule, step_group)
     np.testing.assert_allclose(fast, slow, rtol=1e-6, atol=1e-6)
-
-
-@given(batches(), st.randoms())
-def test_the_order_of_rollouts_does_not_matter(batch, random):
-    order = list(dict.fromkeys(batch.rollout.tolist()))
-    random.shuffle(order)
-    shuffled, rows = take_rollouts(batch, order)
-    np.testing.assert_allclose(trca(shuffled), trca(batch)[rows], atol=1e-9)
-
-
-@given(batches())
-def test_groups_do_not_see_each_other(batch):
-    advantages = trca(batch)
-    for group in np.unique(batch.group):
-        alone, rows = take_rollouts(batch, np.unique(batch.rollout[batch.group == group]))
-        np.testing.assert_allclose(trca(alone), advantages[rows], atol=1e-9)
 
 
 @given(batches())

@@ -162,12 +162,7 @@ def test_proposition_3_needs_no_success(batch, lambda_, budgets):
         assert (np.diff(advantages[rows][order]) >= 0).all()
 
 
-@given(
-    st.data(),
-    st.lists(st.floats(0.05, 0.95), min_size=2, max_size=6),
-    any_budgets,
-    shares,
-)
+@given(st.data(), st.lists(st.floats(0.05, 0.95), min_size=2, max_size=6), any_budgets, shares)
 def test_proposition_4_the_feedback_of_a_transition_does_not_vary(data, chances, budgets, lambda_):
     """Any past and transition; each way to go on has its chance, its judgments and its outcome.
 

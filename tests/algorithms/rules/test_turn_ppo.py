@@ -69,9 +69,7 @@ def test_two_levels_by_hand():
     Anchors 1/4, 1/2 | 0: A of the turns 1/2 - 1/4, 1 - 1/2 | 0; inside the first 1/4 - 1/2 + 1/4.
     """
     values = critic_values(
-        WIN,
-        [[1 / 2, 1 / 4], [1, 1 / 2], [0]],
-        [[True, True], [False, True], [True]],
+        WIN, [[1 / 2, 1 / 4], [1, 1 / 2], [0]], [[True, True], [False, True], [True]]
     )
     credit = turn_ppo(WIN, values=values, gamma=0.5, gae="bi_level", epsilon=0.0)
     by_hand = [0, 1 / 4, 1 / 2, 0]

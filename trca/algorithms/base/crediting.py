@@ -44,13 +44,6 @@ class CreditedRollouts:
     batch: StepBatch
     tokens: OptionalColumns
 
-    def critic_metrics(self) -> dict[str, Any]:
-        """Explained variance of the critic's values; empty without a critic."""
-        if not {"old_values", "value_targets"} <= self.tokens.keys():
-            return {}
-        values, targets = self.tokens["old_values"], self.tokens["value_targets"]
-        return {"explained_variance": explained_variance(values, targets)}
-
 
 class Crediting:
     """Applies the credit rule of an algorithm. The rollouts of each agent are credited separately.
@@ -66,14 +59,7 @@ class Crediting:
         operators: Mapping[str, Operators],
         sources: Callable[[list[Rollout]], Sources],
     ) -> None:
-        """Takes the parts of an algorithm.
-
-        Args:
-            config: The algorithm's config.
-            rule: The credit rule with its parameters.
-            operators: Rubric operators by agent.
-            sources: Returns the sources of the rule's reads for some rollouts.
-        """
+        """Takes config, bound rule, operators by agent, and the sources of reads for rollouts."""
         self._config, self._rule, self._sources = config, rule, sources
         self.operators = operators
 
@@ -90,9 +76,9 @@ class Crediting:
         config, left_out = self._config, 0
         parts: dict[str, list[Rows]] = {}
         for each in credited:
-            taught = teaching(each.rollouts, config.settings.on_zero_advantage)
-            left_out += len(each.rollouts) - len(taught)
-            for module, rollouts in by_module(taught).items():
+            trained = teaching(each.rollouts, config.settings.on_zero_advantage)
+            left_out += len(each.rollouts) - len(trained)
+            for module, rollouts in by_module(trained).items():
                 rows = self._rows(each, rollouts)
                 if len(rows) and config.learns(each.agent, module):
                     parts.setdefault(module, []).append(rows)
@@ -100,14 +86,15 @@ class Crediting:
 
     def metrics(self, credited: Sequence[CreditedRollouts]) -> dict[str, Any]:
         """The metrics of rubric and credit; for a team, the means over roles and each role's."""
-        budgets = Budgets.of(self._config.settings.budgets)
-        by_role = {
-            each.agent: credit_metrics(
-                each.rollouts, each.batch, budgets, self.operators[each.agent].ids
-            )
-            | (each.critic_metrics() if self._teaches(each) else {})
-            for each in credited
-        }
+        config, by_role = self._config, dict[str, dict[str, Any]]()
+        budgets = Budgets.of(config.settings.budgets)
+        for each in credited:
+            ids, tokens = self.operators[each.agent].ids, each.tokens
+            by_role[each.agent] = credit_metrics(each.rollouts, each.batch, budgets, ids)
+            learning = any(config.learns(r.agent_id, r.module_id) for r in each.rollouts)
+            if learning and {"old_values", "value_targets"} <= tokens.keys():
+                explained = explained_variance(tokens["old_values"], tokens["value_targets"])
+                by_role[each.agent]["explained_variance"] = explained
         if list(by_role) == [DEFAULT_AGENT]:
             return by_role[DEFAULT_AGENT]
         shared = [{k: v for k, v in m.items() if k != "operators"} for m in by_role.values()]
@@ -115,16 +102,13 @@ class Crediting:
         return {**means(shared), "roles": roles}
 
     def _credit(self, agent: str, rollouts: list[Rollout]) -> CreditedRollouts:
-        rule, batch = (
-            self._rule,
-            StepBatch.from_rollouts(rollouts, self.operators[agent].categories),
-        )
+        rule, settings = self._rule, self._config.settings
+        batch = StepBatch.from_rollouts(rollouts, self.operators[agent].categories)
         sources = self._sources(rollouts)
         reads = {name: READS.get(name)(sources, batch) for name in rule.reads}
         credit = rule.credit(batch, **reads)
         tokens = sum(len(step.response_ids) for r in rollouts for step in r.steps)
-        heads = self._config.value_heads if self._config.settings.critic_kind else 0
-        rule.check_tokens(credit, tokens, heads)
+        rule.check_tokens(credit, tokens, settings.value_heads if settings.critic_kind else 0)
         assign_advantages(rollouts, credit.advantages)
         columns = {
             "token_advantages": credit.token_advantages,
@@ -136,22 +120,18 @@ class Crediting:
 
     def _rows(self, credited: CreditedRollouts, taught: list[Rollout]) -> Rows:
         """The rows of some rollouts of an agent."""
-        config, columns, tokens = self._config, credited.batch, credited.tokens
+        settings, columns, tokens = self._config.settings, credited.batch, credited.tokens
         if len(taught) < len(credited.rollouts):
             columns = StepBatch.from_rollouts(taught, columns.categories)
             tokens = columns_of(tokens, taught, credited.rollouts)
         return make_rows(
             taught,
             columns,
-            config.settings.aggregation,
-            config.settings.train_malformed,
-            config.settings.constant_steps,
+            settings.aggregation,
+            settings.train_malformed,
+            settings.constant_steps,
             tokens,
         )
-
-    def _teaches(self, credited: CreditedRollouts) -> bool:
-        """Whether some policy learns from an agent's rollouts."""
-        return any(self._config.learns(r.agent_id, r.module_id) for r in credited.rollouts)
 
 
 def by_module(rollouts: Sequence[Rollout]) -> dict[str, list[Rollout]]:
@@ -163,11 +143,7 @@ def by_module(rollouts: Sequence[Rollout]) -> dict[str, list[Rollout]]:
 
 
 def teaching_groups(rollouts: Sequence[Rollout]) -> set[int]:
-    """The groups with a step that has an advantage.
-
-    Args:
-        rollouts: Rollouts with their advantages.
-    """
+    """The groups with a step that has an advantage."""
     return {rollout.group for rollout in rollouts if _teaches(rollout)}
 
 

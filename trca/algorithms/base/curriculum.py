@@ -35,9 +35,7 @@ class Curriculum:
             strength: c, from 0 (none) to 1.
             seed: Seed of the run.
         """
-        self._panel = panel
-        self._strength = strength
-        self._seed = seed
+        self._panel, self._strength, self._seed = panel, strength, seed
         self._counts: dict[str, tuple[float, float]] = {}
 
     def tasks(self, iteration: int, size: int) -> tuple[str, ...]:

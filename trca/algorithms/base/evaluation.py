@@ -122,16 +122,9 @@ def evaluate_panel(
         config.settings.evaluation_temperature if temperature is None else temperature,
         max_new_tokens or config.settings.max_new_tokens,
     )
+    options: dict[str, Any] = {"keep_finished": True, "env_config": env_config}
     groups = [
-        GroupRequest(
-            k,
-            task,
-            panel.split,
-            rollouts,
-            (streams, seed),
-            keep_finished=True,
-            env_config=env_config,
-        )
+        GroupRequest(k, task, panel.split, rollouts, (streams, seed), **options)
         for k, task in enumerate(panel.task_ids)
     ]
     evaluated, metrics = RolloutBatch(), list[dict[str, Any]]()
@@ -155,20 +148,17 @@ def evaluate_algorithm(
     Samples on the evaluation runners, or on the training runners without evaluation runners. The
     summary goes under ``evaluation`` in RLlib's results, metrics of the runners under
     ``evaluation/env_runners``, and the rollouts into ``algorithm.evaluation``.
-
-    Args:
-        algorithm: The `TextAlgorithm`.
-        eval_env_runner_group: RLlib's evaluation runners.
     """
     config, panel = algorithm.config, algorithm.evaluation_panel
+    settings = config.settings
     evaluation = evaluate_panel(
         eval_env_runner_group or algorithm.env_runner_group,
         panel,
-        rollouts=config.settings.evaluation_rollouts,
+        rollouts=settings.evaluation_rollouts,
         seed=config.seed or 0,
         streams="evaluation",
-        live=config.settings.tasks_per_iteration * config.settings.group_size,
-        timeout_s=config.evaluation_sample_timeout_s or config.settings.sample_timeout_s,
+        live=settings.tasks_per_iteration * settings.group_size,
+        timeout_s=config.evaluation_sample_timeout_s or settings.sample_timeout_s,
         env_config=config.evaluation_env_config,
     )
     algorithm.evaluation = evaluation

@@ -57,17 +57,13 @@ def export(source: TextAlgorithm | str | Path, directory: str | Path) -> Path:
 
 
 def _modules(source: TextAlgorithm | str | Path) -> dict[str, Any]:
-    """The policies by their ids.
-
-    Raises:
-        ValueError: If the path holds no checkpoint of a text algorithm.
-    """
+    """The policies by their ids."""
     if isinstance(source, TextAlgorithm):
         (first, *_) = source.learner_group.ask("start_weights")
         _refuse_other_bases(first, source)
         weights = source.learner_group.get_weights()
-        modules: dict[str, Any] = {}
         specs: Any = source.config.get_multi_rl_module_spec(inference_only=True)
+        modules: dict[str, Any] = {}
         for name in source.config.module_ids:
             modules[name] = specs[name].build()
             modules[name].set_state(weights[name])
@@ -85,15 +81,7 @@ def _modules(source: TextAlgorithm | str | Path) -> dict[str, Any]:
 
 
 def _refuse_other_bases(start_weights: Mapping[str, StartWeights], source: object) -> None:
-    """Compares the models below adapters with the models that the adapters were trained on.
-
-    Args:
-        start_weights: Start weights by policy.
-        source: The checkpoint or the algorithm, for the message.
-
-    Raises:
-        OtherStartError: If the weights of a model have changed.
-    """
+    """Compares the models below adapters with the models that the adapters were trained on."""
     then = "restore the checkpoint into an algorithm with model: FOLDER, and export the algorithm"
     for policy, trained_on in start_weights.items():
         if trained_on.frozen == "base":

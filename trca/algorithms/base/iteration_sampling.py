@@ -46,39 +46,25 @@ class IterationSampler:
         curriculum: Curriculum,
         crediting: Crediting,
     ) -> None:
-        """Takes the parts of an algorithm.
-
-        Args:
-            config: The algorithm's config.
-            runners: RLlib's set of runners.
-            curriculum: Draws the tasks.
-            crediting: Assigns the advantages that refilling depends on.
-        """
+        """Takes the parts of an algorithm; refilling depends on the advantages of ``crediting``."""
         self._config, self._runners = config, runners
         self._curriculum, self._crediting = curriculum, crediting
         self._sampling = SamplingParams(config.settings.temperature, config.settings.max_new_tokens)
         self._ahead: SamplingAhead | None = None
 
     def sample(self, iteration: int) -> Sampled:
-        """Samples the groups of an iteration.
-
-        Args:
-            iteration: Number of the iteration, from 0.
-        """
-        config = self._config
-        if config.settings.max_staleness:
+        """Samples the groups of an iteration, numbered from 0."""
+        settings = self._config.settings
+        if settings.max_staleness:
             if self._ahead is None:
+                ahead = settings.max_staleness
                 self._ahead = SamplingAhead(
-                    self._runners,
-                    self.groups,
-                    self._sampling,
-                    config.settings.max_staleness,
-                    iteration,
+                    self._runners, self.groups, self._sampling, ahead, iteration
                 )
-            batch, metrics = self._ahead.take(iteration, config.settings.sample_timeout_s)
+            batch, metrics = self._ahead.take(iteration, settings.sample_timeout_s)
         else:
             batch, metrics = self._sample(self.groups(iteration))
-        if not config.settings.refill_groups:
+        if not settings.refill_groups:
             return Sampled(batch, None, 0, metrics)
         credited, refilled, more = self._refill(batch, iteration)
         return Sampled(batch, credited, refilled, metrics + more)
@@ -106,20 +92,17 @@ class IterationSampler:
             The credited rollouts, if they are up to date; the number of replacements; and the
             runners' metrics.
         """
-        config, metrics = self._config, list[dict[str, Any]]()
-        size, count_of_groups = (
-            config.settings.tasks_per_iteration,
-            len({r.group for r in batch.rollouts}),
-        )
-        credited, refilled = None, 0
-        while refilled < config.settings.refill_groups and batch.rollouts:
+        config, settings = self._config, self._config.settings
+        size, groups = settings.tasks_per_iteration, len({r.group for r in batch.rollouts})
+        credited, refilled, metrics = None, 0, list[dict[str, Any]]()
+        while refilled < settings.refill_groups and batch.rollouts:
             start = time.perf_counter()
             credited = self._crediting.credit(batch.rollouts)
             seconds = batch.seconds.get("credit", 0.0) + time.perf_counter() - start
             batch.seconds["credit"] = seconds
             learned = [r for r in batch.rollouts if config.learns(r.agent_id, r.module_id)]
-            lacking = count_of_groups - len(teaching_groups(learned))
-            count = min(lacking, config.settings.refill_groups - refilled)
+            missing = groups - len(teaching_groups(learned))
+            count = min(missing, settings.refill_groups - refilled)
             if count <= 0:
                 break
             tasks = self._curriculum.more(iteration, size, refilled, count)
@@ -130,12 +113,9 @@ class IterationSampler:
         return credited, refilled, metrics
 
     def _requests(self, iteration: int, tasks: Sequence[str], first: int = 0) -> list[GroupRequest]:
-        config = self._config
-        key = ("training", config.seed or 0, iteration)
-        progress = min(1.0, iteration / config.settings.iterations)
+        settings, key = self._config.settings, ("training", self._config.seed or 0, iteration)
+        progress = min(1.0, iteration / settings.iterations)
         return [
-            GroupRequest(
-                k, task, config.settings.train_split, config.settings.group_size, key, progress
-            )
+            GroupRequest(k, task, settings.train_split, settings.group_size, key, progress)
             for k, task in enumerate(tasks, first)
         ]

@@ -125,29 +125,36 @@ class RunRecorder(RLlibCallback):
         run = self.run
         if run is None:
             return
-
+        settings, report = self._settings, None
         iteration, last = algorithm.iteration, algorithm.config.settings.iterations
         if self.rows and self.rows[-1]["iteration"] >= iteration:
             self._rewind(run, iteration - 1)
         append_failures(run.failures, iteration, algorithm.incidents)
         seconds = float(result[TIME_THIS_ITER_S])
         if iteration == last and algorithm.evaluation is self._evaluated:
-            seconds += self._evaluate(algorithm, result)
-        evaluated = algorithm.evaluation is not self._evaluated
-        self._evaluated = algorithm.evaluation
-        report = self._report(algorithm) if evaluated else None
+            start = time.monotonic()
+            self.tell("evaluating on the held-out panel")
+            result[EVALUATION_RESULTS] = algorithm.evaluate()
+            seconds += time.monotonic() - start
+        evaluation = algorithm.evaluation
+        if evaluation is not self._evaluated:
+            self._evaluated = evaluation
+            report = Report.of(evaluation.panel, {settings.seed: evaluation})
+            append_failures(run.failures, iteration, evaluation.incidents)
         row = self._row(algorithm, result, seconds, report)
         self.rows.append(row)
         run.append_metrics(row)
-        if evaluated:
-            append_failures(run.failures, iteration, algorithm.evaluation.incidents)
         self._write_rollouts(algorithm, run, iteration, report)
         if self._trackers:
             self._trackers.log(row, algorithm.rollouts, iteration)
-        draw_curve(self.rows, run.path / "curve.png", self._title, self._panel)
+        title = f"{run.name}: {method_name(settings.flat())} on {short_name(settings.env)}"
+        splits = settings.train_split, str(settings.evaluation_split)
+        draw_curve(
+            self.rows, run.path / "curve.png", title, panel_words(settings.env_config, *splits)
+        )
         best = is_best(self.rows)
-        due = iteration % self._settings.checkpoint_interval == 0
-        if due or iteration == last or (best and evaluated):
+        due = iteration % settings.checkpoint_interval == 0
+        if due or iteration == last or (best and report):
             self._save(algorithm, run, best)
         run.set_status("finished" if iteration == last else "running", iteration)
 
@@ -160,7 +167,6 @@ class RunRecorder(RLlibCallback):
         """Records the error that ends the run."""
         if self.run is None:
             return
-
         with suppress(OSError, ValueError):  # storage that is full must not hide the error itself
             append_failures(self.run.failures, len(self.rows) + 1, algorithm.incidents)
             self.run.set_status("failed", self.run.last_iteration(), words(error))
@@ -187,12 +193,10 @@ class RunRecorder(RLlibCallback):
         self._open.close()
 
     def _begin(self, algorithm: Any, rewind: bool) -> None:
-        """Continues after the algorithm's iteration.
+        """Continues after the algorithm's iteration; ``rewind`` removes records of later ones.
 
-        Args:
-            algorithm: The algorithm.
-            rewind: Whether to remove the records of later iterations now. With changed settings
-                (population-based training) Ray Tune loads a checkpoint next, and records stay.
+        With changed settings (population-based training) Ray Tune loads a checkpoint next, and
+        records stay.
         """
         run, iteration = self.run, algorithm.iteration
         assert run is not None
@@ -257,30 +261,12 @@ class RunRecorder(RLlibCallback):
         run.write_json("versions.json", now)
         run.write_json("panels.json", records)
 
-    def _evaluate(self, algorithm: Any, result: dict[str, Any]) -> float:
-        """Evaluates into the result; returns the seconds."""
-        start = time.monotonic()
-        self.tell("evaluating on the held-out panel")
-        result[EVALUATION_RESULTS] = algorithm.evaluate()
-        return time.monotonic() - start
-
     def _row(
-        self,
-        algorithm: Any,
-        result: dict[str, Any],
-        seconds: float,
-        report: Report | None,
+        self, algorithm: Any, result: dict[str, Any], seconds: float, report: Report | None
     ) -> dict[str, Any]:
-        """The metrics of an iteration.
-
-        Args:
-            algorithm: The algorithm.
-            result: RLlib's result; it repeats an evaluation in the iterations after it.
-            seconds: Duration of the iteration, evaluation included.
-            report: The report of the iteration's evaluation, if it has one.
-        """
+        """The metrics of an iteration; ``seconds`` is its duration, evaluation included."""
         before = self.rows[-1] if self.rows else {"trajectories": 0, "env_steps": 0}
-        if report is None:
+        if report is None:  # RLlib repeats an evaluation in the results of later iterations
             result = {name: part for name, part in result.items() if name != EVALUATION_RESULTS}
         return {
             "iteration": algorithm.iteration,
@@ -291,24 +277,18 @@ class RunRecorder(RLlibCallback):
             **flatten(report.interval() if report else {}, "evaluation/"),
         }
 
-    def _report(self, algorithm: Any) -> Report:
-        """The report of the iteration's evaluation."""
-        evaluation = algorithm.evaluation
-        assert evaluation is not None
-        return Report.of(evaluation.panel, {self._settings.seed: evaluation})
-
     def _write_rollouts(
         self, algorithm: Any, run: RunFolder, iteration: int, report: Report | None
     ) -> None:
-
         played: dict[Kind, Any] = {"train": algorithm}
         if report is not None:
             played["eval"] = algorithm.evaluation
         for kind, each in played.items():
             steps = [step for rollout in each.rollouts for step in rollout.steps]
             prompts = [self._decode(step.prompt_ids) for step in steps]
-            path = rollout_file(run, kind, iteration)
-            write_rollouts(path, each.rollouts, prompts, each.failures)
+            write_rollouts(
+                rollout_file(run, kind, iteration), each.rollouts, prompts, each.failures
+            )
         if report is not None:
             about: dict[str, Any] = {"iteration": iteration}
             if gold := algorithm.gold_reads:
@@ -317,21 +297,6 @@ class RunRecorder(RLlibCallback):
 
     def _save(self, algorithm: Any, run: RunFolder, best: bool) -> None:
         run.save_checkpoint(algorithm.iteration, lambda to: algorithm.save_to_path(str(to)), best)
-
-    @property
-    def _title(self) -> str:
-
-        assert self.run is not None
-        method = method_name(self._settings.flat())
-        return f"{self.run.name}: {method} on {short_name(self._settings.env)}"
-
-    @property
-    def _panel(self) -> str:
-
-        settings = self._settings
-        return panel_words(
-            settings.env_config, settings.train_split, str(settings.evaluation_split)
-        )
 
 
 def flatten(result: Mapping[str, Any], prefix: str = "") -> dict[str, float]:
@@ -363,7 +328,7 @@ def _note_a_killed_process(run: RunFolder, first: int) -> None:
     """Records that the run continues after its process ended without writing its status."""
     status = run.status()
     if status.get("state") == "running" and status["pid"] != os.getpid():
-        reason = f"it ended after iteration {status['iteration']} without a word"
+        reason = f"it ended after iteration {status['iteration']} without writing its status"
         action = f"resumed after iteration {first}"
         driver = Incident(time.time(), "driver", f"process {status['pid']}", "", reason, action)
         append_failures(run.failures, int(status["iteration"]) + 1, [driver])

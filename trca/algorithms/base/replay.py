@@ -76,13 +76,10 @@ class Replay:
         return len(self._kept)
 
     def take(self, iteration: int) -> list[Rollout]:
-        """Takes all rollouts out as soon as ``size`` rollouts are kept.
-
-        Args:
-            iteration: Number of the iteration of the replay.
+        """Takes all rollouts out as soon as ``size`` rollouts are kept; empty before.
 
         Returns:
-            The rollouts with a gain above 0 and with new advantages; empty before ``size``.
+            The rollouts with a gain above 0 in this iteration, with new advantages.
         """
         while self._kept and iteration - self._kept[0][0] > self._max_age:
             self._kept.popleft()
@@ -97,18 +94,19 @@ class Replay:
         ]
 
     def keep(self, iteration: int, rollouts: Sequence[Rollout]) -> None:
-        """Keeps the good rollouts of an iteration.
-
-        Args:
-            iteration: Number of the iteration.
-            rollouts: All rollouts of the iteration, with their advantages.
-        """
+        """Keeps the good ones of all rollouts of an iteration."""
         groups: dict[int, list[float]] = {}
         for rollout in rollouts:
             groups.setdefault(rollout.group, []).append(_outcome(rollout))
         self._means += [float(np.mean(outcomes)) for outcomes in groups.values()]
-        good = [r for r in rollouts if self._gain(r) > 0.0 and _mean(r.advantages) > 0.0]
-        self._kept += [(iteration, rollout) for rollout in _copies(good)]
+        good = [
+            replace(rollout, advantages=None)
+            for rollout in rollouts
+            if self._gain(rollout) > 0.0 and rollout.advantages is not None
+            if np.mean(rollout.advantages) > 0.0
+        ]
+        # Copies, because arrays of fetched rollouts are views of complete batches.
+        self._kept += [(iteration, rollout) for rollout in from_table(to_table(good))]
 
     def get_state(self) -> dict[str, Any]:
         """Returns the kept rollouts and the outcomes of earlier groups."""
@@ -176,19 +174,15 @@ class AgentReplays:
     """The replays of an algorithm, one per agent."""
 
     def __init__(self, config: Any, operators: Mapping[str, Operators]) -> None:
-        """Starts empty.
-
-        Args:
-            config: The algorithm's config.
-            operators: Rubric operators by agent.
-        """
+        """Starts empty; takes the algorithm's config and the rubric operators by agent."""
         self._config, self._operators = config, operators
         self._replays: dict[str, Replay] = {}
 
     def of(self, agent: str) -> Replay:
         """The replay of an agent."""
-        size, age = self._config.settings.replay_size, self._config.settings.replay_max_age
-        return self._replays.setdefault(agent, Replay(size, age))
+        settings = self._config.settings
+        new = Replay(settings.replay_size, settings.replay_max_age)
+        return self._replays.setdefault(agent, new)
 
     def add(
         self, parts: Mapping[str, Rows], rollouts: Sequence[Rollout], iteration: int
@@ -205,25 +199,22 @@ class AgentReplays:
         Returns:
             Rows by policy, and the number of replayed rollouts.
         """
-        config = self._config
-        weight = replay_weight(
-            iteration, config.settings.replay_weight, config.settings.replay_ramp
-        )
+        config, settings = self._config, self._config.settings
+        weight = replay_weight(iteration, settings.replay_weight, settings.replay_ramp)
         learning = [r for r in rollouts if config.learns(r.agent_id, r.module_id)]
         acting = Counter(module for _, module in {(r.agent_id, r.module_id) for r in learning})
         rows_of, count = dict(parts), 0
         for agent, played in by_agent(learning).items():
             categories = self._operators[agent].categories
-            no_rows = make_rows(
-                [], StepBatch.from_rollouts([], categories), config.settings.aggregation, False
-            )
+            empty = StepBatch.from_rollouts([], categories)
+            no_rows = make_rows([], empty, settings.aggregation, False)
             replayed = self.of(agent).take(iteration)
             self.of(agent).keep(iteration, played)
             count += len(replayed)
             for module, due in by_module(replayed).items():
                 share = weight / max(acting[module], 1)
                 rows = rows_of.get(module, no_rows)
-                rows_of[module] = add_replayed(rows, due, share, categories, config)
+                rows_of[module] = add_replayed(rows, due, share, categories, settings)
         return {module: rows_of[module] for module in sorted(rows_of)}, count
 
     def get_state(self) -> dict[str, Any]:
@@ -237,14 +228,5 @@ class AgentReplays:
             self.of(agent).set_state(kept)
 
 
-def _copies(rollouts: Sequence[Rollout]) -> list[Rollout]:
-    """Copies without advantages: arrays of fetched rollouts are views of complete batches."""
-    return from_table(to_table([replace(rollout, advantages=None) for rollout in rollouts]))
-
-
 def _outcome(rollout: Rollout) -> float:
     return float(sum(step.reward for step in rollout.steps))
-
-
-def _mean(advantages: NDArray[np.float64] | None) -> float:
-    return 0.0 if advantages is None else float(np.mean(advantages))

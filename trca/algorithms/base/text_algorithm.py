@@ -104,8 +104,7 @@ class TextAlgorithm(Algorithm):
         check_supply(self.config)
         super().setup(config)
         try:
-            self._check_sources()
-            self._check_shards()
+            self._check()
         except ValueError as error:
             self.recorder.fail(self, error)
             raise
@@ -113,8 +112,7 @@ class TextAlgorithm(Algorithm):
     @property
     def recorder(self) -> RunRecorder:
         """The callback that records the run."""
-        recorders = [each for each in self.callbacks if isinstance(each, RunRecorder)]
-        return recorders[0]
+        return next(each for each in self.callbacks if isinstance(each, RunRecorder))
 
     def step(self) -> dict[str, Any]:
         """Runs an iteration; ``done`` is True in the result of the last iteration."""
@@ -171,12 +169,8 @@ class TextAlgorithm(Algorithm):
     @cached_property
     def curriculum(self) -> Curriculum:
         """Draws the training tasks."""
-        config = self.config
-        return Curriculum(
-            self.panel(config.settings.train_split),
-            config.settings.task_curriculum,
-            config.seed or 0,
-        )
+        settings, seed = self.config.settings, self.config.seed or 0
+        return Curriculum(self.panel(settings.train_split), settings.task_curriculum, seed)
 
     @cached_property
     def sampler(self) -> IterationSampler:
@@ -205,7 +199,7 @@ class TextAlgorithm(Algorithm):
             RuntimeError: If ``max_failed_iterations`` successive iterations have no rollout. The
                 message has the first reason.
         """
-        self.incidents = []
+        settings, self.incidents = self.config.settings, []
         number, self.training_steps = self.training_steps, self.training_steps + 1
         sampled = self.sampler.sample(number)
         self.metrics.aggregate(sampled.metrics, key=ENV_RUNNER_RESULTS)
@@ -214,21 +208,24 @@ class TextAlgorithm(Algorithm):
         self.incidents = batch.incidents
         missing = sum(f.rollouts for f in batch.failures)
         self._log({"missing_rollouts": missing, "timing": batch.seconds})
-        if self.config.settings.refill_groups:
+        if settings.refill_groups:
             self._log({"refilled_groups": sampled.refilled})
         self.curriculum.learn(batch.rollouts)
-        self._log({"panel_hash": self.panel(self.config.settings.train_split).hash}, reduce="item")
+        self._log({"panel_hash": self.panel(settings.train_split).hash}, reduce="item")
         if not batch.rollouts:
             self._skip(batch.failures)
             return
         self._failed_in_a_row = 0
         rows = self._credit_rollouts(batch, sampled.credited)
-        if self.config.settings.replay_size:
+        if settings.replay_size:
             rows, replayed = self.replays.add(rows, batch.rollouts, number)
             self._log({"replayed_rollouts": replayed})
         if rows:
             self._update(rows)
-        self._log_memory(batch.process_memory_mb)
+        memory = {"driver": own_memory_mb(), "runners": batch.process_memory_mb}
+        if self.learner_group.is_remote:
+            memory["learners"] = max(self.learner_group.ask("apply", func=own_memory_mb))
+        self._log({"memory_mb": memory})
 
     def restore_env_runners(self, env_runner_group: EnvRunnerGroup) -> list[int]:
         """Takes restarted runners into service; waits for a runner if all are lost."""
@@ -292,12 +289,7 @@ class TextAlgorithm(Algorithm):
     def _credit_rollouts(
         self, batch: RolloutBatch, credited: list[CreditedRollouts] | None
     ) -> dict[str, Rows]:
-        """Credits every step and logs the metrics; returns the rows of each policy.
-
-        Args:
-            batch: The rollouts of the iteration.
-            credited: The rollouts with their advantages; None before credit.
-        """
+        """Credits every step, if refilling has not, and logs; returns the rows of each policy."""
         start = time.perf_counter() - batch.seconds.get("credit", 0.0)
         credited = credited or self.crediting.credit(batch.rollouts)
         rows, left_out = self.crediting.rows(credited)
@@ -325,31 +317,22 @@ class TextAlgorithm(Algorithm):
         operators: dict[str, Operators] = self._ask_runner("operators")
         return operators
 
-    def _check_sources(self) -> None:
-        """Checks that the environment has the sources of the credit rule.
-
-        Raises:
-            ValueError: If the environment lacks a source of the credit rule, or a rubric.
-        """
+    def _check(self) -> None:
+        """Checks sources and rubric of the credit rule, and the nodes of sharded learners."""
+        config, settings = self.config, self.config.settings
         for name in self._credit.reads:
             if lack := READS.get(name).lack(self._sources([])):
                 raise ValueError(f"credit rule {self._credit.name!r} reads {name}: {lack}")
-        if self.config.settings.needs_rubric() and not any(
-            each.ids for each in self._operators.values()
-        ):
-            raise ValueError(
-                no_rubric(type(self).__name__, self.config.env, self.config.env_config)
-            )
-
-    def _check_shards(self) -> None:
-        """Checks that sharded learners of a run at a URI, which begins on one node, are there."""
+        judged = any(each.ids for each in self._operators.values())
+        if settings.needs_rubric() and not judged:
+            raise ValueError(no_rubric(type(self).__name__, config.env, config.env_config))
         run = self.recorder.run
-        if self.config.settings.sharding == "none" or run is None or run.storage is None:
+        if settings.sharding == "none" or run is None or run.storage is None:
             return
-        nodes = set(self.learner_group.ask("apply", func=_node_id))
+        nodes = set(self.learner_group.ask("apply", func=_node_id))  # a run at a URI needs one
         if len(nodes) > 1:
             raise ValueError(
-                f"sharding is {self.config.settings.sharding!r}, and the learners are on"
+                f"sharding is {settings.sharding!r}, and the learners are on"
                 f" {len(nodes)} nodes: their shares of a checkpoint cannot meet before"
                 f" {run.address} gets them. Name a folder that all nodes see in place of the URI,"
                 " keep the learners on one node, or set sharding to none"
@@ -367,22 +350,17 @@ class TextAlgorithm(Algorithm):
         count = max(1, self.config.num_learners)
         sharded = {module: of_policy.shards(count) for module, of_policy in rows.items()}
         shards = [{module: parts[k] for module, parts in sharded.items()} for k in range(count)]
+        counter = NUM_ENV_STEPS_SAMPLED_LIFETIME
         results = self.learner_group.update(
             batches=shards,
-            timesteps={
-                NUM_ENV_STEPS_SAMPLED_LIFETIME: self.metrics.peek(
-                    (ENV_RUNNER_RESULTS, NUM_ENV_STEPS_SAMPLED_LIFETIME), default=0
-                )
-            },
+            timesteps={counter: self.metrics.peek((ENV_RUNNER_RESULTS, counter), default=0)},
             shuffle_key=(self.config.seed or 0, self.training_steps),
             iteration=self.training_steps,
         )
         self.metrics.aggregate(results, key=LEARNER_RESULTS)
         names = UPDATE_METRICS + (CRITIC_METRICS if self.config.settings.critic_kind else ())
-        by_policy: dict[str, dict[str, float]] = {}
-        for module in rows:
-            peeked = self.metrics.peek((LEARNER_RESULTS, module))
-            by_policy[module] = {name: peeked[name] for name in names}
+        learned_by = {module: self.metrics.peek((LEARNER_RESULTS, module)) for module in rows}
+        by_policy = {m: {name: each[name] for name in names} for m, each in learned_by.items()}
         self._log(means(list(by_policy.values())))
         if len(self.config.module_ids) > 1:
             self._log({"policies": by_policy})
@@ -394,14 +372,8 @@ class TextAlgorithm(Algorithm):
             warn_of_mismatch(self.config, mismatch, ages["staleness_max"])
         learned = time.perf_counter()
         self._log(self.weight_push.push())
-        seconds = {"learning": learned - start, "sync": time.perf_counter() - learned}
-        self._log({"timing": seconds})
-
-    def _log_memory(self, runners_mb: float) -> None:
-        memory = {"driver": own_memory_mb(), "runners": runners_mb}
-        if self.learner_group.is_remote:
-            memory["learners"] = max(self.learner_group.ask("apply", func=own_memory_mb))
-        self._log({"memory_mb": memory})
+        sync = time.perf_counter() - learned
+        self._log({"timing": {"learning": learned - start, "sync": sync}})
 
     def _skip(self, failures: list[Failure]) -> None:
         reason = "there was no group to sample"

@@ -56,12 +56,8 @@ class WeightPush:
         for number, module, canary in [(k, m, c) for k, each in answers for m, c in each.items()]:
             answer = module, canary.ids.tobytes()
             if answer not in scored:
-                scores = self._learners.ask(
-                    "score_canary",
-                    prompt_ids=canary.prompt_ids,
-                    ids=canary.ids,
-                    module_id=module,
-                )
+                asked = {"prompt_ids": canary.prompt_ids, "ids": canary.ids, "module_id": module}
+                scores = self._learners.ask("score_canary", **asked)
                 # The learner that pushed the weights has their digest.
                 scored[answer] = max(scores, key=lambda sent: bool(sent.digest))
             before = self._canaries.get((number, module))
@@ -75,12 +71,7 @@ class WeightPush:
 
 
 def staleness(rollouts: Sequence[Rollout], version: int) -> dict[str, float]:
-    """Mean and largest age of the weights that sampled the steps, in updates.
-
-    Args:
-        rollouts: The rollouts.
-        version: Version of the weights that were pushed last.
-    """
+    """Mean and largest age of the weights that sampled the steps, in updates since ``version``."""
     versions = [step.version for rollout in rollouts for step in rollout.steps]
     newest = max(version, *versions)
     ages = [newest - each for each in versions]
@@ -90,12 +81,9 @@ def staleness(rollouts: Sequence[Rollout], version: int) -> dict[str, float]:
 def warn_of_mismatch(
     config: TextAlgorithmConfig, mismatch: Mapping[str, float], oldest: float
 ) -> None:
-    """Logs a warning with the likely cause if sampler and trainer disagree.
+    """Logs a warning with the likely cause if sampler and trainer of a policy disagree.
 
-    Args:
-        config: The algorithm's config.
-        mismatch: Mismatch metrics of a policy.
-        oldest: Largest age of the weights that sampled, in updates.
+    ``oldest`` is the largest age of the weights that sampled, in updates.
     """
     dtype = resolve_dtype(config.resolved_model(), config.settings.dtype)
     bound = DTYPES[dtype].mismatch

@@ -1,4 +1,4 @@
-"""Anchors: the equality of two states of a rollout group.
+"""Anchors: the equality of two states of a rollout group, and settings of rules that use it.
 
 ``context``
     The environment's structural key (`trca.envs`), as in TRCA.
@@ -21,10 +21,38 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trca.algorithms.credit.arithmetic import joint_codes
+from trca.algorithms.settings.parameters import TextParameters
+from trca.algorithms.settings.types import NonNegative, Normalizer, Share
 from trca.common.names import unknown
 from trca.records import StepBatch
 
 AnchorKind = Literal["context", "observation", "similar"]
+
+
+class AnchorParameters(TextParameters):
+    """Rules that compare steps from the same state."""
+
+    anchor: AnchorKind = "context"
+    """Equality of two states: context key, observation text, or similar observation texts."""
+    similarity: Share = 0.9
+    """Least ratio (difflib) of two texts with one anchor, for anchor similar."""
+
+
+class PenaltyParameters(AnchorParameters):
+    """Rules that also penalise a step without an action."""
+
+    invalid_action_penalty: NonNegative = 0.01
+    """Penalty of a step whose response holds no action, for an outcome of 1 (public code: 0.1 for
+    an outcome of 10)."""
+
+
+class StepCreditParameters(PenaltyParameters):
+    """Rules of the form A^E + omega A^S."""
+
+    omega: NonNegative = 1.0
+    """Weight omega of the step advantage."""
+    normalizer: Normalizer = "std"
+    """Divisor of advantages: the standard deviation, or one."""
 
 
 def anchors_before(batch: StepBatch, kind: AnchorKind, similarity: float) -> NDArray[np.int64]:
@@ -49,16 +77,8 @@ def anchors_around(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The anchors of the states before and after each step; nodes of a graph.
 
-    Args:
-        batch: S steps.
-        kind: The equality of two states.
-        similarity: Least ratio of two texts with one anchor, for ``similar``.
-
     Returns:
-        int64 (S,) twice, codes from 0 without gaps; equal codes mean the same state of one group.
-
-    Raises:
-        ValueError: For an unknown kind, or ``similar`` without texts.
+        int64 (S,) twice; arguments, codes and errors are those of `anchors_before`.
     """
     before = _anchors(batch, kind, similarity)
     after = batch.next_context if kind == "context" else batch.next_observation

@@ -11,7 +11,7 @@ the table states another type. The rule stays a pure function::
 ==================  ================================================================================
 name                value of each step
 ==================  ================================================================================
-actions             The action of the step, a text; blank for a response without an action.
+actions             The action of the step, a text; empty for a response without an action.
 gold_answers        The right answers of the task, a tuple of texts. Gold.
 gold_passages       The texts that support the right answers, a tuple. Gold.
 gold_walkthrough    The actions that complete the task, a tuple of texts. Gold.
@@ -41,46 +41,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+import numpy as np
 
 from trca.common.registry import Registry
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from trca.algorithms.settings.policy_config import PolicyConfig
-    from trca.envs.panel import Panel
-    from trca.envs.text_env import Gold
     from trca.records import Rollout, StepBatch
-
-
-class TaskSource(Protocol):
-    """The methods of the driver's env runner for reads."""
-
-    def panel(self, split: str) -> Panel:
-        """Returns the tasks of a split, in order."""
-
-    def gold(self, split: str, task_ids: Sequence[str]) -> list[Gold]:
-        """Returns the right answers of tasks.
-
-        Raises:
-            MissingPartError: For an environment without gold.
-        """
-
-
-class Scorer(Protocol):
-    """The methods of the learners for reads."""
-
-    def score(
-        self, prompts: Sequence[NDArray[np.int32]], responses: Sequence[NDArray[np.int32]]
-    ) -> list[NDArray[np.float32]]:
-        """Returns log-probabilities of responses after prompts, float32 (R,) each."""
-
-    def values(
-        self, prompts: Sequence[NDArray[np.int32]], responses: Sequence[NDArray[np.int32]]
-    ) -> list[NDArray[np.float32]]:
-        """Returns the critic's values of the text before each response token, (R, H) each."""
 
 
 @dataclass(frozen=True)
@@ -89,15 +60,18 @@ class Sources:
 
     Attributes:
         config: The algorithm's config.
-        env_runner: The driver's env runner, which makes environments.
-        learners: The learners, which score tokens.
+        env_runner: The driver's `TextEnvRunner`: ``panel(split)`` gives the tasks of a split, and
+            ``gold(split, task_ids)`` the right answers of tasks.
+        learners: The `TextLearnerGroup`: ``score(prompts, responses)`` gives the log-probabilities
+            of responses, float32 (R,) each, and ``values(prompts, responses)`` the critic's values
+            before each response token, float32 (R, H) each.
         rollouts: The rollouts of the iteration, in the order of the batch; empty before the first
             iteration.
     """
 
     config: PolicyConfig
-    env_runner: TaskSource
-    learners: Scorer
+    env_runner: Any
+    learners: Any
     rollouts: Sequence[Rollout] = ()
 
 
@@ -120,21 +94,53 @@ class Read(ABC):
         """
 
     def lack(self, sources: Sources) -> str:
-        """The missing source and the fix, in one sentence; blank if all sources exist."""
+        """The missing source and the fix, in one sentence; empty if all sources exist."""
         return ""
+
+
+class ActionsRead(Read):
+    """The action of each step."""
+
+    def __call__(self, sources: Sources, batch: StepBatch) -> list[str]:
+        """Returns S texts."""
+        return [step.action for rollout in sources.rollouts for step in rollout.steps]
+
+
+class FinalMeasure(Read):
+    """A measure of the environment at the end of each rollout, repeated for each step."""
+
+    def __init__(self, name: str) -> None:
+        """Chooses the measure by its name in the environment's ``measures``."""
+        self._name = name
+
+    def __call__(self, sources: Sources, batch: StepBatch) -> NDArray[np.float64]:
+        """Returns float64 (S,).
+
+        Raises:
+            ValueError: For a rollout without the measure.
+        """
+        values = []
+        for rollout in sources.rollouts:
+            if self._name not in rollout.measures:
+                measured = ", ".join(rollout.measures) or "nothing"
+                raise ValueError(
+                    f"{sources.config.env} does not measure {self._name!r}, but {measured}"
+                )
+            values += [rollout.measures[self._name]] * len(rollout.steps)
+        return np.array(values, dtype=np.float64)
 
 
 READS: Final[Registry[Read]] = Registry(
     "read",
     {
-        "actions": "trca.algorithms.credit.inputs.actions:ACTIONS",
-        "answer_logprobs": "trca.algorithms.credit.inputs.answers:ANSWER_LOGPROBS",
-        "final_f1": "trca.algorithms.credit.inputs.answers:FINAL_F1",
-        "final_word_set_f1": "trca.algorithms.credit.inputs.answers:FINAL_WORD_SET_F1",
+        "actions": ActionsRead(),
+        "answer_logprobs": "trca.algorithms.credit.inputs.logprobs:ANSWER_LOGPROBS",
+        "final_f1": FinalMeasure("f1"),
+        "final_word_set_f1": FinalMeasure("word_set_f1"),
         "gold_answers": "trca.algorithms.credit.inputs.gold:GOLD_ANSWERS",
         "gold_passages": "trca.algorithms.credit.inputs.gold:GOLD_PASSAGES",
         "gold_walkthrough": "trca.algorithms.credit.inputs.gold:GOLD_WALKTHROUGH",
-        "hindsight_logprobs": "trca.algorithms.credit.inputs.hindsight:HINDSIGHT_LOGPROBS",
+        "hindsight_logprobs": "trca.algorithms.credit.inputs.logprobs:HINDSIGHT_LOGPROBS",
         "plans": "trca.algorithms.credit.inputs.plans:PLANS",
         "values": "trca.algorithms.credit.inputs.values:VALUES",
     },

@@ -80,15 +80,7 @@ class BoundRule:
         return tuple(name for name in self.reads if READS.get(name).gold)
 
     def __call__(self, batch: StepBatch, **read: Any) -> NDArray[np.float64]:
-        """Returns the advantages of a batch; `credit` also returns token advantages and targets.
-
-        Args:
-            batch: S steps.
-            read: The reads of the rule, by name.
-
-        Raises:
-            ValueError: For a result that is not one finite number a step.
-        """
+        """Returns the advantages of a batch; see `credit`."""
         return self.credit(batch, **read).advantages
 
     def credit(self, batch: StepBatch, **read: Any) -> Credited:
@@ -109,20 +101,22 @@ class BoundRule:
             files = [code.co_filename] if code else []
             error.add_note(f"in credit rule {self.name.split('/')[-1]}{line_in(files, error)}")
             raise
-        if isinstance(result, Credited):
-            credit = result
-        else:
-            credit = Credited(np.asarray(result, np.float64))
-        shape = credit.advantages.shape
+        if not isinstance(result, Credited):
+            result = Credited(np.asarray(result, np.float64))
+        shape = result.advantages.shape
         if shape != (len(batch),):
             raise ValueError(
                 f"credit rule {self.name!r} returned shape {shape} for {len(batch)} steps:"
                 " return one advantage per step"
             )
-        self._refuse_infinite(credit.advantages, "step")
-        if credit.token_advantages is not None:
-            self._refuse_infinite(credit.token_advantages, "token")
-        return credit
+        for unit, column in (("step", result.advantages), ("token", result.token_advantages)):
+            if column is not None and not np.isfinite(column).all():
+                row = int(np.flatnonzero(~np.isfinite(column))[0])
+                raise ValueError(
+                    f"credit rule {self.name!r} returned {column[row]} for {unit} {row}: return"
+                    " finite numbers"
+                )
+        return result
 
     def check_tokens(self, credit: Credited, tokens: int, heads: int) -> None:
         """Checks the columns of response tokens.
@@ -137,7 +131,7 @@ class BoundRule:
         """
         if heads and credit.value_targets is None:
             raise ValueError(
-                f"credit rule {self.name!r} gave the critic nothing to learn: return"
+                f"credit rule {self.name!r} returned no value_targets for the critic: return"
                 " Credited(advantages, value_targets=...)"
             )
         shapes: dict[str, tuple[int, ...]] = {"token_advantages": (tokens,)}
@@ -150,14 +144,6 @@ class BoundRule:
                     f"credit rule {self.name!r} returned {name} of shape {np.shape(column)} for"
                     f" {tokens} response tokens: return shape {shape}"
                 )
-
-    def _refuse_infinite(self, advantages: NDArray[np.float64], of: str) -> None:
-        if not np.isfinite(advantages).all():
-            row = int(np.flatnonzero(~np.isfinite(advantages))[0])
-            raise ValueError(
-                f"credit rule {self.name!r} returned {advantages[row]} for {of} {row}: return"
-                " finite numbers"
-            )
 
 
 def bind_credit(name: str, settings: TextParameters | Mapping[str, Any]) -> BoundRule:
@@ -180,31 +166,26 @@ def bind_credit(name: str, settings: TextParameters | Mapping[str, Any]) -> Boun
     rule = CREDIT_RULES.get(name)
     if not callable(rule):
         raise ValueError(f"credit rule {name!r} is a {type(rule).__name__}, not a function")
-    arguments = list(inspect.signature(rule).parameters.values())[1:]
-    model = _parameter_model(rule)
+    given = settings.hyperparameters() if isinstance(settings, TextParameters) else settings
+    _, *arguments = inspect.signature(rule).parameters.values()
     chosen: dict[str, Any] = {}
-    complete = settings
-    if isinstance(settings, TextParameters):
-        settings = settings.hyperparameters()
-    if model is not None:
+    if any(a.name == _PARAMETERS for a in arguments):
         arguments = [a for a in arguments if a.name != _PARAMETERS]
-        given = isinstance(complete, model)
-        chosen[_PARAMETERS] = complete if given else _parameters(name, model, settings)
-    config = dict(settings.get("credit_config") or {})
-    _check_config(name, config, arguments, settings)
-    values = {**settings, **config}
+        chosen[_PARAMETERS] = _parameters(name, rule, settings, given)
+    config = dict(given.get("credit_config") or {})
+    _check_config(name, config, arguments, given)
+    values = {**given, **config}
     if any(a.kind is a.VAR_KEYWORD for a in arguments):
         chosen |= values
     else:
         chosen |= {a.name: values[a.name] for a in arguments if a.name in values}
     rest = [a for a in arguments if a.name not in chosen]
     reads = tuple(a.name for a in rest if a.name in READS)
+    variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     missing = [
         a.name
         for a in rest
-        if a.kind in (a.POSITIONAL_OR_KEYWORD, a.KEYWORD_ONLY)
-        and a.default is a.empty
-        and a.name not in reads
+        if a.kind not in variable and a.default is a.empty and a.name not in reads
     ]
     if missing:
         raise ValueError(
@@ -213,7 +194,7 @@ def bind_credit(name: str, settings: TextParameters | Mapping[str, Any]) -> Boun
             f" {', '.join(READS.names())}"
         )
     bound = BoundRule(name, reads, rule, chosen)
-    if bound.gold and not settings.get("gold_in_training", True):
+    if bound.gold and not given.get("gold_in_training", True):
         raise ValueError(
             f"credit rule {name!r} reads {' and '.join(bound.gold)}, the hidden truth of the tasks:"
             " set gold_in_training: true, which the run's results show"
@@ -221,33 +202,32 @@ def bind_credit(name: str, settings: TextParameters | Mapping[str, Any]) -> Boun
     return bound
 
 
-def _parameter_model(rule: CreditRule) -> type[TextParameters] | None:
-    """The class in the annotation of the argument ``parameters``; `None` without the argument."""
-    if _PARAMETERS not in inspect.signature(rule).parameters:
-        return None
+def _parameters(
+    name: str,
+    rule: CreditRule,
+    settings: TextParameters | Mapping[str, Any],
+    given: Mapping[str, Any],
+) -> TextParameters:
+    """The settings as an object of the class in the annotation of the argument ``parameters``."""
     try:
-        annotation = get_type_hints(rule).get(_PARAMETERS)
+        model = get_type_hints(rule).get(_PARAMETERS)
     except NameError as error:
         raise ValueError(f"the annotations of {rule.__name__} do not import: {error}") from None
-    if isinstance(annotation, type) and issubclass(annotation, TextParameters):
-        return annotation
-    raise ValueError(
-        f"{rule.__name__} takes {_PARAMETERS} without their class: annotate the class, such as"
-        f" {_PARAMETERS}: TRCAParameters"
-    )
-
-
-def _parameters(
-    name: str, model: type[TextParameters], settings: Mapping[str, Any]
-) -> TextParameters:
+    if not (isinstance(model, type) and issubclass(model, TextParameters)):
+        raise ValueError(
+            f"{rule.__name__} takes {_PARAMETERS} without their class: annotate the class, such as"
+            f" {_PARAMETERS}: TRCAParameters"
+        )
+    if isinstance(settings, model):
+        return settings
     needed = model.model_fields.keys() - RunParameters.model_fields.keys()
-    missing = sorted(needed - settings.keys()) if settings else []
+    missing = sorted(needed - given.keys()) if given else []
     if missing:
         raise ValueError(
             f"credit rule {name!r} takes {model.__name__}, and the algorithm has no"
             f" {', '.join(missing)}: set algorithm to {model.algorithm}"
         )
-    return model(**{k: settings[k] for k in model.model_fields if k in settings})
+    return model(**{k: given[k] for k in model.model_fields if k in given})
 
 
 def _check_config(
@@ -264,9 +244,5 @@ def _check_config(
         if key not in free:
             hint = nearest(key, free) if free else "the rule has only settings and reads"
             raise ValueError(f"credit rule {name!r} has no parameter {key!r}: {hint}")
-        if _is_number(free[key]) and not _is_number(value):
+        if type(free[key]) in (int, float) and type(value) not in (int, float):
             raise ValueError(f"credit_config.{key} is {value!r}: give a number")
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -6,10 +6,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from trca.algorithms.base.text_algorithm import TextAlgorithm
-from trca.algorithms.base.text_config import TextAlgorithmConfig, Training
+from trca.algorithms.base.text_config import TextAlgorithmConfig
 from trca.algorithms.imitation.env_runner import ImitationRunner, make_teacher
 from trca.algorithms.imitation.iteration import DemonstrationSampler, LabelCrediting
 from trca.algorithms.rules.imitation import ImitationParameters
+from trca.algorithms.settings.policy_config import Training
 
 if TYPE_CHECKING:
     from trca.records import Rollout
@@ -23,7 +24,7 @@ __all__ = ["Imitation", "ImitationConfig", "ImitationParameters"]
 class ImitationConfig(TextAlgorithmConfig[ImitationParameters]):
     """Config of imitation."""
 
-    training = Training(ImitationParameters)
+    training = Training(ImitationParameters)  # type: ignore[assignment]
 
     def __init__(self, algo_class: type | None = None) -> None:
         super().__init__(algo_class=algo_class)

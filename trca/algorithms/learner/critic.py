@@ -60,7 +60,9 @@ class ActorCriticUpdater(PolicyUpdater):
 
     def values(self, rows: Rows) -> NDArray[np.float32]:
         """Values of the text before each response token, without a gradient, (sum of R, H)."""
-        values = np.zeros((len(rows.action_mask), self.config.value_heads), dtype=np.float32)
+        values = np.zeros(
+            (len(rows.action_mask), self.config.settings.value_heads), dtype=np.float32
+        )
         with torch.no_grad():
             for places, micro in rows.microbatches(self.config.settings.micro_batch_tokens):
                 of_micro = self._values(micro, np.ones(len(micro.action_mask), dtype=bool))

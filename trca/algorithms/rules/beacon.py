@@ -67,19 +67,12 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 
-from trca.algorithms.credit.arithmetic import (
-    joint_codes,
-    normalize,
-    rollout_spans,
-    segment_numbers,
-)
+from trca.algorithms.credit.arithmetic import joint_codes, normalize, rollout_spans, segment_numbers
 from trca.algorithms.credit.registry import CREDIT_RULES
-from trca.algorithms.credit.step_settings import Normalizer
 from trca.algorithms.rules.grpo import trajectory_advantage
 from trca.algorithms.settings.parameters import TextParameters
-from trca.algorithms.settings.types import Credit
+from trca.algorithms.settings.types import Credit, NonNegative, Normalizer, Share
 from trca.records import StepBatch
 
 Milestones = Literal["execution", "evidence_and_execution", "environment"]
@@ -91,42 +84,37 @@ class BEACONParameters(TextParameters):
     algorithm = "BEACON"
 
     credit: Credit = "beacon"
-    milestones: Milestones = Field(
-        default="execution",
-        description="Source of milestones: first firings of operators by category, or the "
-        "environment's info. Credit beacon_walkthrough takes the actions of a walkthrough.",
-    )
-    omega: float = Field(
-        default=1.0, ge=0.0, description="Weight of the segment advantage (lambda of the README)."
-    )
-    normalizer: Normalizer = Field(
-        default="one", description="Divisor of advantages: the standard deviation, or one."
-    )
-    similarity: float = Field(
-        default=0.95,
-        gt=0.0,
-        le=1.0,
-        description="Least ratio (difflib) of an action and a walkthrough's action, for credit "
-        "beacon_walkthrough.",
-    )
-    invalid_action_penalty: float = Field(
-        default=0.01,
-        ge=0.0,
-        description="Penalty of a step whose response holds no action, for a milestone of 1 "
-        "(public code: 0.1 for a milestone of 10).",
-    )
+    milestones: Milestones = "execution"
+    """Source of milestones: first firings of operators by category, or the environment's info.
+    Credit beacon_walkthrough takes the actions of a walkthrough."""
+    omega: NonNegative = 1.0
+    """Weight of the segment advantage (lambda of the README)."""
+    normalizer: Normalizer = "one"
+    """Divisor of advantages: the standard deviation, or one."""
+    similarity: Share = 0.95
+    """Least ratio (difflib) of an action and a walkthrough's action, for credit beacon_walkthrough.
+    """
+    invalid_action_penalty: NonNegative = 0.01
+    """Penalty of a step whose response holds no action, for a milestone of 1 (public code: 0.1 for
+    a milestone of 10)."""
 
     def needs_rubric(self) -> bool:
         """Whether the milestones are operators."""
         return self.credit == self.own_rule() and self.milestones != "environment"
 
+    def conflict(self) -> str:
+        """As for every algorithm; a message of a team has no milestone of the environment."""
+        if self.milestones == "environment" and self.env_config.get("team") is not None:
+            return (
+                "milestones is 'environment', and a message of a team completes none: set"
+                " milestones to execution, or leave env_config.team out"
+            )
+        return super().conflict()
+
 
 @CREDIT_RULES.register("beacon")
 def beacon(
-    batch: StepBatch,
-    parameters: BEACONParameters,
-    *,
-    epsilon: float = 1e-6,
+    batch: StepBatch, parameters: BEACONParameters, *, epsilon: float = 1e-6
 ) -> NDArray[np.float64]:
     """The advantage A^traj + omega A^seg of every step.
 
@@ -165,7 +153,7 @@ def beacon_walkthrough(
     gold_walkthrough: Sequence[tuple[str, ...]],
     epsilon: float = 1e-6,
 ) -> NDArray[np.float64]:
-    """As `beacon`, with the actions of a walkthrough as milestones.
+    """As `beacon`, with the actions of a walkthrough as milestones, float64 (S,).
 
     Args:
         batch: S steps.
@@ -173,9 +161,6 @@ def beacon_walkthrough(
         actions: S texts, the action of each step.
         gold_walkthrough: S tuples of texts, the actions that complete the step's task.
         epsilon: Added to the standard deviations.
-
-    Returns:
-        float64 (S,).
     """
     completes = np.zeros(len(batch), dtype=bool)
     for start, length in zip(*rollout_spans(batch.rollout), strict=True):
@@ -210,10 +195,7 @@ def segments(
 
 
 def _advantages(
-    batch: StepBatch,
-    completes: NDArray[np.bool_],
-    parameters: BEACONParameters,
-    epsilon: float,
+    batch: StepBatch, completes: NDArray[np.bool_], parameters: BEACONParameters, epsilon: float
 ) -> NDArray[np.float64]:
     divide = parameters.normalizer == "std"
     number, rewards = segments(completes, batch.rollout, parameters.gamma)

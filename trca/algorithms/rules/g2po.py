@@ -37,7 +37,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from trca.algorithms.credit.anchors import anchors_before
+from trca.algorithms.credit.anchors import StepCreditParameters, anchors_before
 from trca.algorithms.credit.arithmetic import (
     discounted_returns,
     joint_codes,
@@ -46,7 +46,6 @@ from trca.algorithms.credit.arithmetic import (
     outcomes,
 )
 from trca.algorithms.credit.registry import CREDIT_RULES
-from trca.algorithms.credit.step_settings import StepCreditParameters
 from trca.algorithms.rules.grpo import trajectory_advantage
 from trca.algorithms.settings.types import Credit
 from trca.records import StepBatch
@@ -62,20 +61,14 @@ class G2POParameters(StepCreditParameters):
 
 @CREDIT_RULES.register("g2po")
 def g2po(
-    batch: StepBatch,
-    parameters: G2POParameters,
-    *,
-    epsilon: float = 1e-6,
+    batch: StepBatch, parameters: G2POParameters, *, epsilon: float = 1e-6
 ) -> NDArray[np.float64]:
-    """The advantage A^E + omega (A^N + A^T) of every step.
+    """The advantage A^E + omega (A^N + A^T) of every step, float64 (S,).
 
     Args:
         batch: S steps.
         parameters: The settings that the equations name.
         epsilon: Added to the standard deviations.
-
-    Returns:
-        float64 (S,).
     """
     divide, gamma = parameters.normalizer == "std", parameters.gamma
     states = anchors_before(batch, parameters.anchor, parameters.similarity)
@@ -92,13 +85,10 @@ def g2po(
 
 
 def state_values(states: NDArray[np.int64], returns: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The mean return of each step's state over all visits.
+    """The mean return of each step's state over all visits, float64 (S,).
 
     Args:
         states: int64 (S,), codes from 0 without gaps.
         returns: float64 (S,).
-
-    Returns:
-        float64 (S,).
     """
     return (np.bincount(states, returns) / np.bincount(states))[states]

@@ -32,9 +32,8 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 
-from trca.algorithms.credit.anchors import anchors_before
+from trca.algorithms.credit.anchors import AnchorParameters, anchors_before
 from trca.algorithms.credit.arithmetic import (
     discounted_returns,
     joint_codes,
@@ -42,7 +41,6 @@ from trca.algorithms.credit.arithmetic import (
     normalize,
 )
 from trca.algorithms.credit.registry import CREDIT_RULES
-from trca.algorithms.credit.step_settings import AnchorParameters
 from trca.algorithms.rules.g2po import state_values
 from trca.algorithms.settings.types import Credit, Probability
 from trca.records import StepBatch
@@ -54,28 +52,20 @@ class GAGPOParameters(AnchorParameters):
     algorithm = "GAGPO"
 
     credit: Credit = "gagpo"
-    gae_lambda: Probability = Field(
-        default=0.95,
-        description="How far temporal differences are summed: 0 is one step, 1 all of them.",
-    )
+    gae_lambda: Probability = 0.95
+    """How far temporal differences are summed: 0 is one step, 1 all of them."""
 
 
 @CREDIT_RULES.register("gagpo")
 def gagpo(
-    batch: StepBatch,
-    parameters: GAGPOParameters,
-    *,
-    epsilon: float = 1e-6,
+    batch: StepBatch, parameters: GAGPOParameters, *, epsilon: float = 1e-6
 ) -> NDArray[np.float64]:
-    """The generalized advantage of every step, normalised over its group.
+    """The generalized advantage of every step, normalised over its group, float64 (S,).
 
     Args:
         batch: S steps.
         parameters: The settings that the equations name.
         epsilon: Added to the standard deviation (ddof 1).
-
-    Returns:
-        float64 (S,).
     """
     gamma, gae_lambda = parameters.gamma, parameters.gae_lambda
     states = anchors_before(batch, parameters.anchor, parameters.similarity)

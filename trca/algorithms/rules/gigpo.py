@@ -37,12 +37,10 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 
-from trca.algorithms.credit.anchors import anchors_before
+from trca.algorithms.credit.anchors import StepCreditParameters, anchors_before
 from trca.algorithms.credit.arithmetic import discounted_returns, joint_codes, normalize, outcomes
 from trca.algorithms.credit.registry import CREDIT_RULES
-from trca.algorithms.credit.step_settings import StepCreditParameters
 from trca.algorithms.rules.grpo import trajectory_advantage
 from trca.algorithms.settings.types import Credit
 from trca.records import StepBatch
@@ -56,29 +54,21 @@ class GiGPOParameters(StepCreditParameters):
     algorithm = "GiGPO"
 
     credit: Credit = "gigpo"
-    baseline_over: Baseline = Field(
-        default="trajectory",
-        description="Unit of the outcome's statistics: each rollout once (trajectory), or each step"
-        " (step_row, as the public code).",
-    )
+    baseline_over: Baseline = "trajectory"
+    """Unit of the outcome's statistics: each rollout once (trajectory), or each step (step_row, as
+    the public code)."""
 
 
 @CREDIT_RULES.register("gigpo")
 def gigpo(
-    batch: StepBatch,
-    parameters: GiGPOParameters,
-    *,
-    epsilon: float = 1e-6,
+    batch: StepBatch, parameters: GiGPOParameters, *, epsilon: float = 1e-6
 ) -> NDArray[np.float64]:
-    """The advantage A^E + omega A^S of every step.
+    """The advantage A^E + omega A^S of every step, float64 (S,).
 
     Args:
         batch: S steps.
         parameters: The settings that the equations name.
         epsilon: Added to the standard deviations.
-
-    Returns:
-        float64 (S,).
     """
     divide = parameters.normalizer == "std"
     penalty = parameters.invalid_action_penalty * ~batch.parsed

@@ -39,13 +39,10 @@ from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 
-from trca.algorithms.credit.anchors import anchors_around, anchors_before
-from trca.algorithms.credit.arithmetic import joint_codes, normalize
-from trca.algorithms.credit.graph import spread_back
+from trca.algorithms.credit.anchors import StepCreditParameters, anchors_around, anchors_before
+from trca.algorithms.credit.arithmetic import joint_codes, normalize, spread_back
 from trca.algorithms.credit.registry import CREDIT_RULES
-from trca.algorithms.credit.step_settings import StepCreditParameters
 from trca.algorithms.rules.grpo import trajectory_advantage
 from trca.algorithms.settings.types import Credit, Probability
 from trca.records import StepBatch
@@ -60,27 +57,20 @@ class GraphGPOParameters(StepCreditParameters):
     credit_settings = frozenset()
 
     credit: Credit = "graphgpo"
-    distance_gamma: Probability = Field(
-        default=0.1, description="Discount for every transition between a state and success."
-    )
+    distance_gamma: Probability = 0.1
+    """Discount for every transition between a state and success."""
 
 
 @CREDIT_RULES.register("graphgpo")
 def graphgpo(
-    batch: StepBatch,
-    parameters: GraphGPOParameters,
-    *,
-    epsilon: float = 1e-6,
+    batch: StepBatch, parameters: GraphGPOParameters, *, epsilon: float = 1e-6
 ) -> NDArray[np.float64]:
-    """The advantage A^E + omega A^G of every step.
+    """The advantage A^E + omega A^G of every step, float64 (S,).
 
     Args:
         batch: S steps.
         parameters: The settings that the equations name.
         epsilon: Added to the standard deviations.
-
-    Returns:
-        float64 (S,).
     """
     divide, anchor = parameters.normalizer == "std", parameters.anchor
     # The last observation of a success is no state of the graph: 'success' stands in its place.

@@ -37,14 +37,11 @@ class GRPOParameters(TextParameters):
 
 @CREDIT_RULES.register("grpo")
 def grpo(batch: StepBatch, *, epsilon: float = 1e-6) -> NDArray[np.float64]:
-    """The group-relative outcome of the rollout, for every step.
+    """The group-relative outcome of the rollout, for every step, float64 (S,).
 
     Args:
         batch: S steps.
         epsilon: Added to the standard deviation (ddof 1).
-
-    Returns:
-        float64 (S,).
     """
     return trajectory_advantage(batch, ddof=1, epsilon=epsilon)
 

@@ -31,13 +31,12 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 
 from trca.algorithms.credit.arithmetic import joint_codes, normalize, rollout_spans
 from trca.algorithms.credit.registry import CREDIT_RULES
 from trca.algorithms.rules.grpo import trajectory_advantage
 from trca.algorithms.settings.parameters import TextParameters
-from trca.algorithms.settings.types import Credit, Probability
+from trca.algorithms.settings.types import Credit, NonNegative, PositiveNumber, Probability
 from trca.records import StepBatch
 
 
@@ -47,17 +46,12 @@ class HCAPOParameters(TextParameters):
     algorithm = "HCAPO"
 
     credit: Credit = "hcapo"
-    omega: float = Field(
-        default=1.0, ge=0.0, description="Weight omega of the hindsight advantage."
-    )
-    hindsight_temperature: float = Field(
-        default=5.0,
-        gt=0.0,
-        description="Divides the mean log-probability of an action in hindsight.",
-    )
-    hindsight_clip: Probability = Field(
-        default=0.2, description="Clip c of the hindsight ratio, to 1 - c and 1 + c."
-    )
+    omega: NonNegative = 1.0
+    """Weight omega of the hindsight advantage."""
+    hindsight_temperature: PositiveNumber = 5.0
+    """Divides the mean log-probability of an action in hindsight."""
+    hindsight_clip: Probability = 0.2
+    """Clip c of the hindsight ratio, to 1 - c and 1 + c."""
 
 
 @CREDIT_RULES.register("hcapo")
@@ -68,16 +62,13 @@ def hcapo(
     hindsight_logprobs: NDArray[np.float64],
     epsilon: float = 1e-6,
 ) -> NDArray[np.float64]:
-    """The advantage A^E + omega A^Q of every step.
+    """The advantage A^E + omega A^Q of every step, float64 (S,).
 
     Args:
         batch: S steps.
         parameters: The settings that the equations name.
         hindsight_logprobs: float64 (S,), h of each step of a successful rollout.
         epsilon: Added to the standard deviations (ddof 1).
-
-    Returns:
-        float64 (S,).
     """
     starts, lengths = rollout_spans(batch.rollout)
     number = np.repeat(np.arange(len(starts)), lengths)

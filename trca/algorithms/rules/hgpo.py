@@ -37,9 +37,8 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 
-from trca.algorithms.credit.anchors import anchors_before
+from trca.algorithms.credit.anchors import PenaltyParameters, anchors_before
 from trca.algorithms.credit.arithmetic import (
     discounted_returns,
     joint_codes,
@@ -47,8 +46,7 @@ from trca.algorithms.credit.arithmetic import (
     rollout_spans,
 )
 from trca.algorithms.credit.registry import CREDIT_RULES
-from trca.algorithms.credit.step_settings import PenaltyParameters
-from trca.algorithms.settings.types import Credit
+from trca.algorithms.settings.types import Count, Credit, NonNegative
 from trca.records import StepBatch
 
 
@@ -58,19 +56,12 @@ class HGPOParameters(PenaltyParameters):
     algorithm = "HGPO"
 
     credit: Credit = "hgpo"
-    past_anchors: int = Field(
-        default=2, ge=0, description="Maximum number of earlier states in a comparison."
-    )
-    alpha: float = Field(
-        default=1.0,
-        ge=0.0,
-        description="Power alpha of a level's weight: 0 gives all levels equal weight.",
-    )
-    drop_zero_levels: bool = Field(
-        default=False,
-        description="Leave out the levels in which a step's advantage is 0, as the public code "
-        "does.",
-    )
+    past_anchors: Count = 2
+    """Maximum number of earlier states in a comparison."""
+    alpha: NonNegative = 1.0
+    """Power alpha of a level's weight: 0 gives all levels equal weight."""
+    drop_zero_levels: bool = False
+    """Leave out the levels in which a step's advantage is 0, as the public code does."""
 
 
 _ZERO: Final = 1e-9
@@ -79,10 +70,7 @@ _ZERO: Final = 1e-9
 
 @CREDIT_RULES.register("hgpo")
 def hgpo(
-    batch: StepBatch,
-    parameters: HGPOParameters,
-    *,
-    epsilon: float = 1e-6,
+    batch: StepBatch, parameters: HGPOParameters, *, epsilon: float = 1e-6
 ) -> NDArray[np.float64]:
     """The weighted mean of every step's advantages over the levels of history.
 

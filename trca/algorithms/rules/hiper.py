@@ -58,7 +58,7 @@ from typing import Annotated, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator
 
 from trca.algorithms.credit.arithmetic import (
     discounted_returns,
@@ -66,11 +66,11 @@ from trca.algorithms.credit.arithmetic import (
     normalize,
     rollout_spans,
 )
-from trca.algorithms.credit.inputs.plans import Plans
+from trca.algorithms.credit.inputs.plans import Plans, lacks_plan
 from trca.algorithms.credit.inputs.values import CriticSettings, Values
 from trca.algorithms.credit.registry import CREDIT_RULES, Credited
 from trca.algorithms.settings.parameters import TextParameters, own_default
-from trca.algorithms.settings.types import Credit, RatioLevel
+from trca.algorithms.settings.types import Credit, NonNegative, RatioLevel
 from trca.envs.responses import RESPONSE_FORMATS
 from trca.records import StepBatch
 
@@ -87,6 +87,7 @@ class HiPERParameters(CriticSettings, TextParameters):
 
     algorithm = "HiPER"
     compares_rollouts = False
+    value_heads = 3
 
     credit: Credit = "hiper"
     response_format: Annotated[str, AfterValidator(RESPONSE_FORMATS.check)] = own_default(
@@ -94,36 +95,32 @@ class HiPERParameters(CriticSettings, TextParameters):
     )
     ratio_level: RatioLevel = own_default("ratio_level", "token")
     train_malformed: bool = own_default("train_malformed", True)
-    keep_penalty: float = Field(
-        default=0.03,
-        ge=0.0,
-        description="Penalty of a KEEP, for an outcome of 1 (public code: 0.3 of 10 in ALFWorld; "
-        "3.5 of 10, normalized, in WebShop).",
-    )
-    keep_penalty_mode: KeepPenaltyMode = Field(
-        default="fixed",
-        description="Each KEEP costs keep_penalty (fixed), or keep_penalty divided by the number "
-        "of turns of the rollout (normalized).",
-    )
-    change_penalty: float = Field(
-        default=0.03,
-        ge=0.0,
-        description="Penalty of a KEEP with a changed subgoal (public code: 0.3 of 10).",
-    )
-    invalid_action_penalty: float = Field(
-        default=0.01,
-        ge=0.0,
-        description="Penalty of a turn with an unreadable response (public code: 0.1 of 10).",
-    )
+    keep_penalty: NonNegative = 0.03
+    """Penalty of a KEEP, for an outcome of 1 (public code: 0.3 of 10 in ALFWorld; 3.5 of 10,
+    normalized, in WebShop)."""
+    keep_penalty_mode: KeepPenaltyMode = "fixed"
+    """Each KEEP costs keep_penalty (fixed), or keep_penalty divided by the number of turns of the
+    rollout (normalized)."""
+    change_penalty: NonNegative = 0.03
+    """Penalty of a KEEP with a changed subgoal (public code: 0.3 of 10)."""
+    invalid_action_penalty: NonNegative = 0.01
+    """Penalty of a turn with an unreadable response (public code: 0.1 of 10)."""
+
+    def conflict(self) -> str:
+        """As for every algorithm; the rule needs plans and ``ratio_level: token``."""
+        if lack := lacks_plan(self.response_format):
+            return f"HiPER credits switches, subgoals and actions, and {lack}"
+        if self.ratio_level != "token":
+            return (
+                f"HiPER gives each token its advantage and ratio_level is {self.ratio_level!r}:"
+                " set ratio_level to token"
+            )
+        return super().conflict()
 
 
 @CREDIT_RULES.register("hiper")
 def hiper(
-    batch: StepBatch,
-    parameters: HiPERParameters,
-    *,
-    values: Values,
-    plans: Plans,
+    batch: StepBatch, parameters: HiPERParameters, *, values: Values, plans: Plans
 ) -> Credited:
     """The advantages of switches, subgoals and actions, and the targets of three values.
 

@@ -43,7 +43,6 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 
 from trca.algorithms.credit.arithmetic import (
     discounted_returns,
@@ -68,14 +67,11 @@ class IGPOParameters(TextParameters):
 
     credit: Credit = "igpo"
     gamma: Probability = own_default("gamma", 1.0)
-    gain: Gain = Field(
-        default="probability",
-        description="Quantity that a step raises: the mean token's probability of the right answer,"
-        " or its log-probability.",
-    )
-    normalization: Normalization = Field(
-        default="joint", description="Normalise gains and final F1 together, or separately."
-    )
+    gain: Gain = "probability"
+    """Quantity that a step raises: the mean token's probability of the right answer, or its
+    log-probability."""
+    normalization: Normalization = "joint"
+    """Normalise gains and final F1 together, or separately."""
 
 
 @CREDIT_RULES.register("igpo")
@@ -87,7 +83,7 @@ def igpo(
     final_word_set_f1: NDArray[np.float64],
     epsilon: float = 1e-6,
 ) -> NDArray[np.float64]:
-    """The discounted sum of normalised gains and final F1 from every step on.
+    """The discounted sum of normalised gains and final F1 from every step on, float64 (S,).
 
     Args:
         batch: S steps.
@@ -97,9 +93,6 @@ def igpo(
         final_word_set_f1: float64 (S,), F1 of the words of the rollout's answer, repeated for each
             step.
         epsilon: Added to the standard deviations (ddof 0).
-
-    Returns:
-        float64 (S,).
     """
     worth = np.exp(answer_logprobs) if parameters.gain == "probability" else answer_logprobs
     starts, lengths = rollout_spans(batch.rollout)

@@ -26,17 +26,10 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 
 from trca.algorithms.credit.registry import CREDIT_RULES
 from trca.algorithms.settings.parameters import TextParameters, own_default
-from trca.algorithms.settings.types import (
-    Aggregation,
-    Credit,
-    PolicyLoss,
-    Probability,
-    RatioLevel,
-)
+from trca.algorithms.settings.types import Aggregation, Credit, PolicyLoss, Probability, RatioLevel
 from trca.records import StepBatch
 
 Demonstrations = Literal["demonstrator", "recorded", "on_policy"]
@@ -54,33 +47,23 @@ class ImitationParameters(TextParameters):
     aggregation: Aggregation = own_default("aggregation", "step_mean")
     kl_coeff: float = own_default("kl_coeff", 0.0)
     entropy_coeff: float = own_default("entropy_coeff", 0.0)
-    demonstrations: Demonstrations = Field(
-        default="demonstrator",
-        description="Source of the imitated responses: the environment's demonstrator, recorded "
-        "rollouts, or on_policy: the policy acts and the demonstrator labels its states (DAgger).",
-    )
-    recorded_rollouts: str | None = Field(
-        default=None,
-        description="File of rollouts of a run, for demonstrations: recorded. "
-        "The environment replays their responses. Rollouts without success are left out.",
-    )
-    demonstrator_randomness: Probability = Field(
-        default=0.0,
-        description="Probability of a random admissible action in place of the demonstrator's.",
-    )
-    deliberate_actions: tuple[str, ...] = Field(
-        default=(), description="Beginnings of actions that the demonstrator never takes at random."
-    )
+    demonstrations: Demonstrations = "demonstrator"
+    """Source of the imitated responses: the environment's demonstrator, recorded rollouts, or
+    on_policy: the policy acts and the demonstrator labels its states (DAgger)."""
+    recorded_rollouts: str | None = None
+    """File of rollouts of a run, for demonstrations: recorded. The environment replays their
+    responses. Rollouts without success are left out."""
+    demonstrator_randomness: Probability = 0.0
+    """Probability of a random admissible action in place of the demonstrator's."""
+    deliberate_actions: tuple[str, ...] = ()
+    """Beginnings of actions that the demonstrator never takes at random."""
 
 
 @CREDIT_RULES.register("imitation")
 def imitation(batch: StepBatch) -> NDArray[np.float64]:
-    """1 for every step.
+    """1 for every step, float64 (S,).
 
     Args:
         batch: S steps.
-
-    Returns:
-        float64 (S,).
     """
     return np.ones(len(batch))

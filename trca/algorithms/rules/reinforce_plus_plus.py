@@ -29,7 +29,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 
 from trca.algorithms.credit.arithmetic import discounted_returns, normalize
 from trca.algorithms.credit.registry import CREDIT_RULES
@@ -47,9 +46,8 @@ class ReinforcePlusPlusParameters(TextParameters):
     credit: Credit = "reinforce_plus_plus"
     gamma: Probability = own_default("gamma", 1.0)
     kl_kind: KLKind = own_default("kl_kind", "k2")
-    group_baseline: bool = Field(
-        default=False, description="Subtract the group's mean outcome first (REINFORCE++-baseline)."
-    )
+    group_baseline: bool = False
+    """Subtract the group's mean outcome first (REINFORCE++-baseline)."""
 
     def too_small_group(self) -> str:
         """As for every algorithm; without the group's mean any group is large enough."""
@@ -58,20 +56,14 @@ class ReinforcePlusPlusParameters(TextParameters):
 
 @CREDIT_RULES.register("reinforce_plus_plus")
 def reinforce_plus_plus(
-    batch: StepBatch,
-    parameters: ReinforcePlusPlusParameters,
-    *,
-    epsilon: float = 1e-8,
+    batch: StepBatch, parameters: ReinforcePlusPlusParameters, *, epsilon: float = 1e-8
 ) -> NDArray[np.float64]:
-    """The return of every step, normalised over the batch.
+    """The return of every step, normalised over the batch, float64 (S,).
 
     Args:
         batch: S steps.
         parameters: The settings that the equations name.
         epsilon: Added to the standard deviation (ddof 1).
-
-    Returns:
-        float64 (S,).
     """
     if parameters.group_baseline:
         values = trajectory_advantage(batch, ddof=0, epsilon=0.0, divide=False)

@@ -32,7 +32,6 @@ from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 
 from trca.algorithms.credit.arithmetic import discounted_returns, joint_codes, normalize
 from trca.algorithms.credit.registry import CREDIT_RULES
@@ -50,23 +49,16 @@ class ShapedReturnParameters(TextParameters):
     credit_settings = frozenset({"gamma", "budgets"})
 
     credit: Credit = "shaped_return"
-    lambda_: Probability = Field(
-        default=DEFAULT_LAMBDA,
-        description="Weight lambda of the Breakthrough reward against the Foundational one.",
-    )
-    return_to_go: bool = Field(
-        default=False,
-        description="Credit a step with the discounted rewards from the step on, compared over all "
-        "steps of the group; otherwise with the sum of the rollout, compared over rollouts.",
-    )
+    lambda_: Probability = DEFAULT_LAMBDA
+    """Weight lambda of the Breakthrough reward against the Foundational one."""
+    return_to_go: bool = False
+    """Credit a step with the discounted rewards from the step on, compared over all steps of the
+    group; otherwise with the sum of the rollout, compared over rollouts."""
 
 
 @CREDIT_RULES.register("shaped_return")
 def shaped_return(
-    batch: StepBatch,
-    parameters: ShapedReturnParameters,
-    *,
-    epsilon: float = 1e-6,
+    batch: StepBatch, parameters: ShapedReturnParameters, *, epsilon: float = 1e-6
 ) -> NDArray[np.float64]:
     """The normalised sum of outcome and rubric rewards, of the rollout or from each step on.
 

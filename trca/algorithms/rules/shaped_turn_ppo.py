@@ -49,11 +49,7 @@ class ShapedTurnPPOParameters(TurnPPOParameters):
 
 @CREDIT_RULES.register("shaped_turn_ppo")
 def shaped_turn_ppo(
-    batch: StepBatch,
-    parameters: ShapedTurnPPOParameters,
-    *,
-    values: Values,
-    epsilon: float = 1e-8,
+    batch: StepBatch, parameters: ShapedTurnPPOParameters, *, values: Values, epsilon: float = 1e-8
 ) -> Credited:
     """The generalized advantages of shaped rewards, and the critic's targets.
 

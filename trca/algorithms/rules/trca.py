@@ -53,7 +53,6 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 
 from trca.algorithms.credit.arithmetic import (
     discounted_returns,
@@ -65,7 +64,7 @@ from trca.algorithms.credit.arithmetic import (
 from trca.algorithms.credit.registry import CREDIT_RULES
 from trca.algorithms.rules.grpo import trajectory_advantage
 from trca.algorithms.settings.parameters import TextParameters
-from trca.algorithms.settings.types import Credit, Probability
+from trca.algorithms.settings.types import Credit, NonNegative, Probability
 from trca.records import StepBatch
 from trca.rubric.rewards import DEFAULT_LAMBDA, trca_reward
 
@@ -81,40 +80,25 @@ class TRCAParameters(TextParameters):
     credit_settings = frozenset({"gamma", "budgets"})
 
     credit: Credit = "trca"
-    lambda_: Probability = Field(
-        default=DEFAULT_LAMBDA,
-        description="Weight lambda of the Breakthrough reward against the Foundational one.",
-    )
-    ablation: Ablation = Field(
-        default="none",
-        description="Leave r^F or r^B out of the rubric reward (the paper's ablations).",
-    )
-    outcome_scale: float = Field(
-        default=1.0,
-        ge=0.0,
-        description="Weight of the environment's reward in step returns; the rubric has weight 1.",
-    )
-    budget_schedule: BudgetSchedule = Field(
-        default="constant",
-        description="Budgets stay, or shrink to the share of the group's rollouts that failed.",
-    )
-    step_group: StepGroup = Field(
-        default="context",
-        description="Steps that A^S compares: steps of the same context (the paper) or of the same "
-        "stage. A stage ends at a step where an Execution operator fires for the first time in the "
-        "rollout. With stage, returns end with the stage.",
-    )
+    lambda_: Probability = DEFAULT_LAMBDA
+    """Weight lambda of the Breakthrough reward against the Foundational one."""
+    ablation: Ablation = "none"
+    """Leave r^F or r^B out of the rubric reward (the paper's ablations)."""
+    outcome_scale: NonNegative = 1.0
+    """Weight of the environment's reward in step returns; the rubric has weight 1."""
+    budget_schedule: BudgetSchedule = "constant"
+    """Budgets stay, or shrink to the share of the group's rollouts that failed."""
+    step_group: StepGroup = "context"
+    """Steps that A^S compares: steps of the same context (the paper) or of the same stage. A stage
+    ends at a step where an Execution operator fires for the first time in the rollout. With stage,
+    returns end with the stage."""
 
 
 @CREDIT_RULES.register("trca")
 def trca(
-    batch: StepBatch,
-    parameters: TRCAParameters,
-    *,
-    ddof: int = 0,
-    epsilon: float = 1e-6,
+    batch: StepBatch, parameters: TRCAParameters, *, ddof: int = 0, epsilon: float = 1e-6
 ) -> NDArray[np.float64]:
-    """The advantage A^TRCA of every step.
+    """The advantage A^TRCA of every step, float64 (S,).
 
     The advantage weighs the action's tokens of the step: `trca.records.step_batch.action_mask_of`.
 
@@ -123,9 +107,6 @@ def trca(
         parameters: The settings that the equations name.
         ddof: Degrees of freedom in the standard deviations.
         epsilon: epsilon_norm, added to the standard deviations.
-
-    Returns:
-        float64 (S,).
     """
     parts = trca_parts(batch, parameters, ddof=ddof, epsilon=epsilon)
     return parts.episode + parts.step
@@ -143,11 +124,7 @@ class TRCAParts(NamedTuple):
 
 
 def trca_parts(
-    batch: StepBatch,
-    parameters: TRCAParameters,
-    *,
-    ddof: int = 0,
-    epsilon: float = 1e-6,
+    batch: StepBatch, parameters: TRCAParameters, *, ddof: int = 0, epsilon: float = 1e-6
 ) -> TRCAParts:
     """Return, A^E and A^S of every step; the arguments are the arguments of `trca`."""
     foundational, breakthrough = batch.rubric_rewards(parameters.budgets)

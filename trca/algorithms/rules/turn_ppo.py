@@ -45,7 +45,6 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 
 from trca.algorithms.credit.arithmetic import discounted_returns, next_values, normalize
 from trca.algorithms.credit.inputs.values import CriticSettings, Values, at_states
@@ -64,23 +63,25 @@ class TurnPPOParameters(CriticSettings, TextParameters):
     compares_rollouts = False
 
     credit: Credit = "turn_ppo"
-    gae: GAE = Field(
-        default="turn",
-        description="One advantage per turn, or per token from two levels of temporal differences"
-        " (bi_level; needs ratio_level token).",
-    )
-    token_gamma: Probability = Field(
-        default=1.0, description="Discount from token to token within a turn, for bi_level."
-    )
+    gae: GAE = "turn"
+    """One advantage per turn, or per token from two levels of temporal differences (bi_level; needs
+    ratio_level token)."""
+    token_gamma: Probability = 1.0
+    """Discount from token to token within a turn, for bi_level."""
+
+    def conflict(self) -> str:
+        """As for every algorithm; ``bi_level`` needs ``ratio_level: token``."""
+        if self.gae == "bi_level" and self.ratio_level != "token":
+            return (
+                f"gae is 'bi_level' and ratio_level is {self.ratio_level!r}: each token has an"
+                " advantage, so set ratio_level to token"
+            )
+        return super().conflict()
 
 
 @CREDIT_RULES.register("turn_ppo")
 def turn_ppo(
-    batch: StepBatch,
-    parameters: TurnPPOParameters,
-    *,
-    values: Values,
-    epsilon: float = 1e-8,
+    batch: StepBatch, parameters: TurnPPOParameters, *, values: Values, epsilon: float = 1e-8
 ) -> Credited:
     """The generalized advantages of turns, or of their tokens, and the critic's targets.
 

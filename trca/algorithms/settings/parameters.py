@@ -32,9 +32,13 @@ from trca.algorithms.settings.groups import (
 from trca.algorithms.settings.setting_names import ELSEWHERE, IGNORED, SYNONYMS
 from trca.algorithms.settings.types import (
     CREDIT_RULES,
+    Count,
     Credit,
+    NonNegative,
     Positive,
+    PositiveNumber,
     Probability,
+    Share,
     check_optimizer,
 )
 from trca.common.names import nearest, nearest_name
@@ -71,113 +75,90 @@ class TextParameters(
     """Whether the credit rule compares the rollouts of a task with each other."""
     credit_settings: ClassVar[frozenset[str]] = frozenset({"gamma"})
     """Settings of every algorithm that the algorithm's credit rule reads."""
+    value_heads: ClassVar[int] = 1
+    """Number of values of a critic for a token."""
 
     if TYPE_CHECKING:  # RLlib's arguments of `training`, which are attributes of the config
         learner_class: type | None = None
         learner_config_dict: dict[str, Any] | None = None
 
     # Model and prompt
-    model: str = Field(
-        default="tiny",
-        description="'tiny', 'smollm2', a GGUF file, a Hugging Face name, or a folder of a model "
-        "or a LoRA adapter.",
-    )
-    engine: Annotated[str, AfterValidator(ENGINES.check)] = Field(
-        default="transformers",
-        description="Generation engine of the env runners: transformers, vllm or 'file.py:NAME'.",
-    )
-    template: Template = Field(default="paper", description="Prompt template.")
-    chat_template_kwargs: dict[str, Any] = Field(
-        default={},
-        description="Options of the model's chat template, such as enable_thinking: false.",
-    )
-    response_format: Annotated[str, AfterValidator(RESPONSE_FORMATS.check)] = Field(
-        default="action",
-        description="Tags of a response: action for a thought and an action; action_only for a "
-        "model that does not reason; plan for a switch, a subgoal that the next prompt shows, and "
-        "an action (HiPER); search_r1 for the <search> and <answer> of verl-agent; "
-        "search_r1_growing and r1_answer for Search-R1 with and without a search, each with its "
-        "prompt; 'file.py:FORMAT' for your format.",
-    )
-    history_length: int = Field(
-        default=2,
-        ge=0,
-        description="Past (observation, action) pairs in the prompt; with `chat`, past turns.",
-    )
-    memory: bool = Field(
-        default=False,
-        description="Show the adapter's memory line in the prompt: `paper` and `chat` show the "
-        "line and the observation, `compact` the line in place of the observation.",
-    )
-    max_prompt_tokens: Positive = Field(default=2048, description="Limit on a prompt, in tokens.")
-    max_new_tokens: Positive = Field(default=512, description="Limit on a response, in tokens.")
-    temperature: float = Field(
-        default=1.0, gt=0.0, description="Sampling temperature of training rollouts."
-    )
+    model: str = "tiny"
+    """'tiny', 'smollm2', a GGUF file, a Hugging Face name, or a folder of a model or a LoRA
+    adapter."""
+    engine: Annotated[str, AfterValidator(ENGINES.check)] = "transformers"
+    """Generation engine of the env runners: transformers, vllm or 'file.py:NAME'."""
+    template: Template = "paper"
+    """Prompt template."""
+    chat_template_kwargs: dict[str, Any] = Field(default={})
+    """Options of the model's chat template, such as enable_thinking: false."""
+    response_format: Annotated[str, AfterValidator(RESPONSE_FORMATS.check)] = "action"
+    """Tags of a response: action for a thought and an action; action_only for a model that does not
+    reason; plan for a switch, a subgoal that the next prompt shows, and an action (HiPER);
+    search_r1 for the <search> and <answer> of verl-agent; search_r1_growing and r1_answer for
+    Search-R1 with and without a search, each with its prompt; 'file.py:FORMAT' for your format."""
+    history_length: Count = 2
+    """Past (observation, action) pairs in the prompt; with `chat`, past turns."""
+    memory: bool = False
+    """Show the adapter's memory line in the prompt: `paper` and `chat` show the line and the
+    observation, `compact` the line in place of the observation."""
+    max_prompt_tokens: Positive = 2048
+    """Limit on a prompt, in tokens."""
+    max_new_tokens: Positive = 512
+    """Limit on a response, in tokens."""
+    temperature: PositiveNumber = 1.0
+    """Sampling temperature of training rollouts."""
 
     # Rollouts
-    iterations: Positive = Field(
-        default=25,
-        description="Training iterations; an environment with a curriculum receives the finished "
-        "share.",
-    )
-    tasks_per_iteration: Positive = Field(default=16, description="Rollout groups per iteration.")
-    group_size: Positive = Field(default=8, description="Rollouts of one task, N.")
+    iterations: Positive = 25
+    """Training iterations; an environment with a curriculum receives the finished share."""
+    tasks_per_iteration: Positive = 16
+    """Rollout groups per iteration."""
+    group_size: Positive = 8
+    """Rollouts of one task, N."""
 
     # Credit
     credit: Credit = "grpo"
-    credit_config: dict[str, Any] = Field(
-        default={}, description="Arguments of the credit rule that are not settings, by name."
-    )
-    gamma: Probability = Field(default=0.95, description="Discount of step returns, gamma.")
-    budgets: Budgets = Field(
-        default=Budgets(), description="Budgets of the rubric categories (the paper gives none)."
-    )
-    gold_in_training: bool = Field(
-        default=False,
-        description="Let the credit rule read the right answers or passages of the tasks; results "
-        "show the setting.",
-    )
+    credit_config: dict[str, Any] = Field(default={})
+    """Arguments of the credit rule that are not settings, by name."""
+    gamma: Probability = 0.95
+    """Discount of step returns, gamma."""
+    budgets: Budgets = Budgets()
+    """Budgets of the rubric categories (the paper gives none)."""
+    gold_in_training: bool = False
+    """Let the credit rule read the right answers or passages of the tasks; results show the
+    setting."""
 
     # Updates
-    optimizer: Annotated[str, AfterValidator(check_optimizer)] = Field(
-        default="adamw",
-        description="Optimizer of the learners: adamw, a class such as torch.optim:Adafactor, or "
-        "'file.py:NAME'.",
-    )
-    lr: float = Field(default=8e-7, gt=0.0, description="Learning rate.")
-    lr_warmup_updates: int = Field(
-        default=0, ge=0, description="Updates of linear warm-up of the lr."
-    )
-    lr_end_factor: float = Field(
-        default=1.0,
-        gt=0.0,
-        le=1.0,
-        description="Share of lr in the last of iterations; lr falls linearly from iteration 1.",
-    )
-    adam_betas: tuple[Probability, Probability] = Field(
-        default=(0.9, 0.999), description="Betas of AdamW."
-    )
-    weight_decay: float = Field(default=0.0, ge=0.0, description="Weight decay of the optimizer.")
-    grad_clip: float | None = Field(
-        default=1.0, gt=0.0, description="Clip of the global gradient norm."
-    )
-    num_epochs: Positive = Field(default=1, description="Passes over an iteration's steps.")
-    minibatch_size: Positive = Field(default=256, description="Steps in one optimizer update.")
+    optimizer: Annotated[str, AfterValidator(check_optimizer)] = "adamw"
+    """Optimizer of the learners: adamw, a class such as torch.optim:Adafactor, or 'file.py:NAME'.
+    """
+    lr: PositiveNumber = 8e-7
+    """Learning rate."""
+    lr_warmup_updates: Count = 0
+    """Updates of linear warm-up of the lr."""
+    lr_end_factor: Share = 1.0
+    """Share of lr in the last of iterations; lr falls linearly from iteration 1."""
+    adam_betas: tuple[Probability, Probability] = (0.9, 0.999)
+    """Betas of AdamW."""
+    weight_decay: NonNegative = 0.0
+    """Weight decay of the optimizer."""
+    grad_clip: PositiveNumber | None = 1.0
+    """Clip of the global gradient norm."""
+    num_epochs: Positive = 1
+    """Passes over an iteration's steps."""
+    minibatch_size: Positive = 256
+    """Steps in one optimizer update."""
 
     # Evaluation
-    evaluation_split: str | None = Field(
-        default=None,
-        description="Split of the evaluation panel; none: the environment's default split.",
-    )
-    evaluation_tasks: Positive | None = Field(
-        default=None,
-        description="Number of tasks, from the panel's start; none: all tasks of the panel.",
-    )
-    evaluation_rollouts: Positive = Field(default=1, description="Rollouts of each evaluated task.")
-    evaluation_temperature: float = Field(
-        default=0.4, ge=0.0, description="Sampling temperature of evaluation; 0 is greedy."
-    )
+    evaluation_split: str | None = None
+    """Split of the evaluation panel; none: the environment's default split."""
+    evaluation_tasks: Positive | None = None
+    """Number of tasks, from the panel's start; none: all tasks of the panel."""
+    evaluation_rollouts: Positive = 1
+    """Rollouts of each evaluated task."""
+    evaluation_temperature: NonNegative = 0.4
+    """Sampling temperature of evaluation; 0 is greedy."""
 
     @field_validator("credit")
     @classmethod
@@ -284,6 +265,34 @@ class TextParameters(
     def needs_rubric(self) -> bool:
         """Whether the algorithm's credit rule reads judgments, as rules with budgets do."""
         return "budgets" in self.credit_settings
+
+    def conflict(self) -> str:
+        """Why settings that are valid one by one exclude each other; empty if they do not."""
+        for name in ("importance_cap", "token_ratio_band", "action_ratio_band"):
+            if getattr(self, name) is not None and not self.recompute_logprobs:
+                return f"{name} compares with the trainer: set recompute_logprobs: true"
+        for name in ("refill_groups", "task_curriculum"):
+            if self.max_staleness and getattr(self, name):
+                return (
+                    f"{name} goes by the results of the iteration before, and max_staleness"
+                    " samples ahead of these results: set one of the two to 0"
+                )
+        if self.replay_size and self.recompute_logprobs:
+            return (
+                "replay_size compares with the policy that sampled, whose logprobs"
+                " recompute_logprobs replaces: turn one of the two off"
+            )
+        if self.refill_groups and self.on_zero_advantage == "keep":
+            return (
+                f"refill_groups is {self.refill_groups}, and no group is left out: set"
+                " on_zero_advantage to drop_groups or drop_rollouts"
+            )
+        if self.critic_kind and self.sharding != "none":
+            return (
+                f"sharding is {self.sharding!r}, and {self.algorithm} has a critic, which learners"
+                " do not split: set sharding to none"
+            )
+        return ""
 
     def too_small_group(self) -> str:
         """Why a group of one rollout is too small; empty for a group that is large enough."""
@@ -421,7 +430,7 @@ def explain(model: type[BaseModel], error: ValidationError) -> list[str]:
             lines.append(f"unknown key {name!r}: {nearest(detail['loc'][-1], parts)}")
             continue
         message = detail["msg"].removeprefix("Value error, ")
-        meaning = f" ({field.description})" if field else ""
+        meaning = f" ({' '.join(str(field.description).split())})" if field else ""
         lines.append(f"{name} is {repr(detail['input'])[:80]}: {message}{meaning}")
     return lines
 

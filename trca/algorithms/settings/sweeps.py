@@ -28,7 +28,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
 import numpy as np
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 
 from trca.algorithms.settings.parameters import (
     DEFAULT_ALGORITHM,
@@ -39,7 +39,7 @@ from trca.algorithms.settings.parameters import (
 from trca.common.extras import missing_extra
 from trca.common.names import nearest
 from trca.tune_configs.files import ConfigError, assign, read
-from trca.tune_configs.run_parameters import Count
+from trca.tune_configs.run_parameters import Count, Positive, Settings
 
 METRICS: Final = ("success_rate", "score", "evaluation/success_rate", "evaluation/score")
 """Metrics for searches and schedulers; more is better."""
@@ -48,37 +48,34 @@ _DISTRIBUTIONS: Final = (
 )
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Optuna(_Part):
+class Optuna(Settings):
     """The search by Optuna's TPE sampler, through Ray Tune's `OptunaSearch`."""
 
-    startup_points: int = Field(
-        4, ge=1, description="Points drawn at random before results are used."
-    )
+    startup_points: Positive = 4
+    """Points drawn at random before results are used."""
 
 
-class ASHA(_Part):
+class ASHA(Settings):
     """Asynchronous successive halving: Ray Tune's `ASHAScheduler`."""
 
-    grace_period: int = Field(1, ge=1, description="Iterations that every trial gets.")
-    reduction_factor: float = Field(
-        4, gt=1, description="About one in this many trials continues after each rung."
-    )
+    grace_period: Positive = 1
+    """Iterations that every trial gets."""
+    reduction_factor: Annotated[float, Field(gt=1)] = 4
+    """About one in this many trials continues after each rung."""
 
 
-class Search(_Part):
+class Search(Settings):
     """The choice of points."""
 
-    optuna: Optuna = Field(description="Points near the best earlier points.")
+    optuna: Optuna
+    """Points near the best earlier points."""
 
 
-class Scheduler(_Part):
+class Scheduler(Settings):
     """Early stopping of trials."""
 
-    asha: ASHA = Field(description="Stops trials that are behind at the same iteration.")
+    asha: ASHA
+    """Stops trials that are behind at the same iteration."""
 
 
 _PARTS: Final[dict[str, type[BaseModel]]] = {
@@ -94,50 +91,43 @@ def _named(value: Any) -> Any:
     return {value: {}} if isinstance(value, str) else value
 
 
-class SweepSettings(_Part):
+class SweepSettings(Settings):
     """A sweep."""
 
-    base: str | dict[str, Any] = Field(
-        description="Config of all trials: a name, a path or a mapping of settings."
-    )
-    set: dict[str, Any] = Field(
-        default_factory=dict, description="Changes of the config in all trials."
-    )
+    base: str | dict[str, Any]
+    """Config of all trials: a name, a path or a mapping of settings."""
+    set: dict[str, Any] = Field(default_factory=dict)
+    """Changes of the config in all trials."""
     points: Annotated[list[dict[str, Any]], Field(min_length=1)] = Field(
-        default_factory=lambda: [dict[str, Any]()],
-        description="Settings that belong together, such as an algorithm and its learning rate."
-        " Each entry runs with the full grid.",
+        default_factory=lambda: [dict[str, Any]()]
     )
-    grid: dict[str, Annotated[list[Any], Field(min_length=1)]] = Field(
-        default_factory=dict,
-        description="Settings and their values; all combinations run.",
-    )
+    """Settings that belong together, such as an algorithm and its learning rate. Each entry runs
+    with the full grid."""
+    grid: dict[str, Annotated[list[Any], Field(min_length=1)]] = Field(default_factory=dict)
+    """Settings and their values; all combinations run."""
     sample: dict[str, Annotated[dict[str, list[Any]], Field(min_length=1, max_length=1)]] = Field(
-        default_factory=dict,
-        description="Settings with a distribution of Ray Tune and its arguments:"
-        " `{uniform: [0, 1]}`, loguniform, quniform, randint, choice and so on.",
+        default_factory=dict
     )
-    samples: int = Field(
-        1,
-        ge=1,
-        description="Draws for each point of the grid; with a search, the number of points.",
-    )
-    sample_seed: int = Field(0, ge=0, description="Seed of the draws and of the search.")
-    search: Annotated[Search | None, BeforeValidator(_named)] = Field(
-        None, description="Chooses the points from earlier results: `optuna`."
-    )
-    scheduler: Annotated[Scheduler | None, BeforeValidator(_named)] = Field(
-        None, description="Stops trials early: `asha`."
-    )
-    metric: str = Field("success_rate", description="Metric for search and scheduler.")
-    seeds: Annotated[list[Count], Field(min_length=1)] = Field(description="Seeds of each point.")
+    """Settings with a distribution of Ray Tune and its arguments: `{uniform: [0, 1]}`, loguniform,
+    quniform, randint, choice and so on."""
+    samples: Positive = 1
+    """Draws for each point of the grid; with a search, the number of points."""
+    sample_seed: Count = 0
+    """Seed of the draws and of the search."""
+    search: Annotated[Search | None, BeforeValidator(_named)] = None
+    """Chooses the points from earlier results: `optuna`."""
+    scheduler: Annotated[Scheduler | None, BeforeValidator(_named)] = None
+    """Stops trials early: `asha`."""
+    metric: str = "success_rate"
+    """Metric for search and scheduler."""
+    seeds: Annotated[list[Count], Field(min_length=1)]
+    """Seeds of each point."""
     panels: Annotated[list[dict[str, Any]], Field(min_length=1)] = Field(
-        default_factory=lambda: [dict[str, Any]()],
-        description="Settings of each panel of tasks; all points run on it, with all seeds.",
+        default_factory=lambda: [dict[str, Any]()]
     )
-    side_by_side: Annotated[int, Field(ge=1)] | None = Field(
-        2, description="Most trials at a time; null: as many as the resources allow."
-    )
+    """Settings of each panel of tasks; all points run on it, with all seeds."""
+    side_by_side: Positive | None = 2
+    """Most trials at a time; null: as many as the resources allow."""
 
     @classmethod
     def resolve(

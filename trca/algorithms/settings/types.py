@@ -8,7 +8,12 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, Field
 
 from trca.common.registry import Registry
+from trca.tune_configs.run_parameters import Count as Count
+from trca.tune_configs.run_parameters import NonNegative as NonNegative
 from trca.tune_configs.run_parameters import Positive as Positive
+from trca.tune_configs.run_parameters import PositiveNumber as PositiveNumber
+from trca.tune_configs.run_parameters import Probability as Probability
+from trca.tune_configs.run_parameters import Share as Share
 
 CREDIT_RULES: Final[Registry[Callable[..., Any]]] = Registry("credit rule")
 """Credit rules by name; ``@CREDIT_RULES.register("mine")`` adds one."""
@@ -16,8 +21,6 @@ OPTIMIZERS: Final[Registry[Callable[..., Any]]] = Registry(
     "optimizer", {"adamw": "torch.optim:AdamW"}
 )
 """Optimizers by name: classes of PyTorch, or an `OptimizerFactory`."""
-
-Probability = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
 def check_optimizer(name: str) -> str:
@@ -37,10 +40,8 @@ def _rising(band: tuple[float, float]) -> tuple[float, float]:
     return band
 
 
-Band = Annotated[
-    tuple[Annotated[float, Field(ge=0.0)], Annotated[float, Field(gt=0.0)]],
-    AfterValidator(_rising),
-]
+Band = Annotated[tuple[NonNegative, PositiveNumber], AfterValidator(_rising)]
+Normalizer = Literal["std", "one"]
 RatioLevel = Literal["action", "action_mean", "token"]
 KLKind = Literal["k1", "k2", "k3", "k3+"]
 Aggregation = Literal["rollout_mean", "rollout_sum", "step_mean", "token_mean"]

@@ -230,7 +230,7 @@ def _critic_parameters(settings: TextParameters, shape: Shape) -> int:
     if not kind:
         return 0
     network = settings.lora_rank * shape.adapted or shape.parameters - shape.head
-    values: int = (shape.hidden + 1) * settings.config_class().value_heads
+    values: int = (shape.hidden + 1) * settings.value_heads
     return values + (network if kind == "own" else 0)
 
 

@@ -20,7 +20,7 @@ def training_warnings(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """Returns the warnings about the last iteration, by the name of the problem.
 
     Args:
-        rows: Metrics of the iterations so far, in order; see `trca.algorithms.base.metrics`.
+        rows: Metrics of the iterations so far, in order; `docs/metrics.md` lists their names.
     """
     if not rows:
         return {}

@@ -56,9 +56,7 @@ class PlansRead(Read):
                 subgoals.append(current)
                 parts.append(response.parts)
         return Plans(
-            np.array(switch, dtype=bool),
-            np.array(subgoals, dtype=np.int64),
-            np.concatenate(parts),
+            np.array(switch, dtype=bool), np.array(subgoals, dtype=np.int64), np.concatenate(parts)
         )
 
     def lack(self, sources: Sources) -> str:

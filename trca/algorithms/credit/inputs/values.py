@@ -13,42 +13,34 @@ V_old are the values at the time of credit. `trca.algorithms.learner.critic` has
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Final, Literal
+from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, Field
 
 from trca.algorithms.credit.arithmetic import rollout_spans
 from trca.algorithms.credit.reads import Read, Sources
 from trca.records import StepBatch
 from trca.records.step_batch import action_mask_of
+from trca.tune_configs.run_parameters import PositiveNumber, Probability, Settings
 
 CriticKind = Literal["trunk", "own"]
 
 
-class CriticSettings(BaseModel):
+class CriticSettings(Settings):
     """Hyperparameters of algorithms with a critic."""
 
-    critic: CriticKind = Field(
-        default="own",
-        description="Network of the values: a linear head on the policy's hidden states (trunk), or"
-        " a separate network with the policy's start weights (own; with LoRA a second adapter).",
-    )
-    critic_lr: Annotated[float, Field(gt=0.0)] = Field(
-        default=1e-5, description="Learning rate of the critic's weights."
-    )
-    value_coeff: Annotated[float, Field(gt=0.0)] = Field(
-        default=1.0, description="Weight of the critic's loss; the objective has weight 1."
-    )
-    value_clip: Annotated[float, Field(gt=0.0)] | None = Field(
-        default=0.5,
-        description="Clip of the difference to the old value in the loss; none: no clip.",
-    )
-    gae_lambda: Annotated[float, Field(ge=0.0, le=1.0)] = Field(
-        default=1.0,
-        description="Weight of later temporal differences: 0 trusts the critic, 1 the outcome.",
-    )
+    critic: CriticKind = "own"
+    """Network of the values: a linear head on the policy's hidden states (trunk), or a separate
+    network with the policy's start weights (own; with LoRA a second adapter)."""
+    critic_lr: PositiveNumber = 1e-5
+    """Learning rate of the critic's weights."""
+    value_coeff: PositiveNumber = 1.0
+    """Weight of the critic's loss; the objective has weight 1."""
+    value_clip: PositiveNumber | None = 0.5
+    """Clip of the difference to the old value in the loss; none: no clip."""
+    gae_lambda: Probability = 1.0
+    """Weight of later temporal differences: 0 trusts the critic, 1 the outcome."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +78,7 @@ class ValuesRead(Read):
         columns = sources.learners.values(
             [s.prompt_ids for s in steps] + beyond, responses + [nothing] * len(beyond)
         )
-        heads = sources.config.value_heads
+        heads = sources.config.settings.value_heads
         tokens = [v[: len(s.response_ids)] for v, s in zip(columns, steps, strict=False)]
         state = np.array([v[0] for v in columns[: len(steps)]], np.float64).reshape(-1, heads)
         after = np.zeros_like(state)

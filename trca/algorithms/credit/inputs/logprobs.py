@@ -1,4 +1,4 @@
-"""Reads of answers: the log-probability of the right answer, and the F1 of the given answer."""
+"""Reads that the learners score: the right answer, and actions given the end of the rollout."""
 
 from __future__ import annotations
 
@@ -10,15 +10,18 @@ from numpy.typing import NDArray
 
 from trca.algorithms.credit.inputs.gold import GoldRead
 from trca.algorithms.credit.reads import Read, Sources
-from trca.algorithms.settings.prompting import engine_tokenizer
+from trca.algorithms.settings.prompting import engine_tokenizer, make_prompter
 from trca.envs.responses import RESPONSE_FORMATS
 from trca.policies.prompts.control_tokens import response_ids
 from trca.policies.spans import part_of
-from trca.records import StepBatch
+from trca.records import Rollout, StepBatch
+from trca.records.step_batch import action_mask_of
 
 _THOUGHT: Final = "Now there is enough information to answer."
 _MARK: Final = "\ue000"
 """A character for private use, absent from tags, thoughts and actions."""
+_LONGEST: Final = 300
+"""Characters of the last observation in the prompt of hindsight."""
 
 
 class AnswerLogprobs(Read):
@@ -65,34 +68,6 @@ class AnswerLogprobs(Read):
         return ""
 
 
-class FinalMeasure(Read):
-    """A measure of the environment at the end of each rollout, repeated for each step."""
-
-    def __init__(self, name: str) -> None:
-        """Chooses the measure.
-
-        Args:
-            name: Name in the environment's ``measures``.
-        """
-        self._name = name
-
-    def __call__(self, sources: Sources, batch: StepBatch) -> NDArray[np.float64]:
-        """Returns float64 (S,).
-
-        Raises:
-            ValueError: For a rollout without the measure.
-        """
-        values = []
-        for rollout in sources.rollouts:
-            if self._name not in rollout.measures:
-                measured = ", ".join(rollout.measures) or "nothing"
-                raise ValueError(
-                    f"{sources.config.env} does not measure {self._name!r}, but {measured}"
-                )
-            values += [rollout.measures[self._name]] * len(rollout.steps)
-        return np.array(values, dtype=np.float64)
-
-
 def answer_tokens(
     write: Callable[[str, str], str], action: str, answer: str, tokenizer: Any
 ) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
@@ -127,8 +102,38 @@ def answer_tokens(
     return ids, part_of(ids, tokenizer, start, end)
 
 
+class HindsightRead(Read):
+    """One pass of the learners over the steps of successful rollouts."""
+
+    def __call__(self, sources: Sources, batch: StepBatch) -> NDArray[np.float64]:
+        """Returns the mean log-probability of each action's tokens, 0 in rollouts without success.
+
+        For a response without an action token, the mean of all tokens.
+        """
+        config = sources.config
+        tokenizer = engine_tokenizer(config.settings.engine, config.resolved_model())
+        prompter = make_prompter(config.settings, tokenizer)
+        steps = [(rollout, step) for rollout in sources.rollouts for step in rollout.steps]
+        rows = [k for k, (r, step) in enumerate(steps) if r.won and len(step.response_ids)]
+        scored = [steps[k] for k in rows]
+        scores = sources.learners.score(
+            [prompter.with_note(step.prompt_ids, note(rollout)) for rollout, step in scored],
+            [step.response_ids for _, step in scored],
+        )
+        means = np.zeros(len(steps))
+        for k, score, (_, step) in zip(rows, scores, scored, strict=True):
+            action = action_mask_of([step], config.settings.train_malformed)
+            means[k] = float(np.mean(score[action] if action.any() else score, dtype=np.float64))
+        return means
+
+
+def note(rollout: Rollout) -> str:
+    """The line of the prompt about the end of a successful rollout."""
+    last = " ".join(rollout.last_observation.split())[:_LONGEST]
+    return f"In hindsight: the task was completed in the end, with this observation: {last}\n"
+
+
 _ANSWERS: Final = GoldRead("answers")
 _ACTIONS: Final = GoldRead("answer_actions")
 ANSWER_LOGPROBS: Final = AnswerLogprobs()
-FINAL_F1: Final = FinalMeasure("f1")
-FINAL_WORD_SET_F1: Final = FinalMeasure("word_set_f1")
+HINDSIGHT_LOGPROBS: Final = HindsightRead()

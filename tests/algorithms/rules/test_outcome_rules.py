@@ -1,0 +1,224 @@
+"""Rules that credit outcomes, or outcomes and rubric rewards, by hand and against slow versions."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.algorithms.credit.slow_rules import (
+    slow_episode,
+    slow_normalize,
+    slow_reinforce_plus_plus,
+    slow_returns,
+    slow_rloo,
+    slow_rubric_reward,
+)
+from tests.algorithms.credit.step_batches import batches, rule, step_batch
+from tests.algorithms.learner.test_rows import step
+from trca.algorithms import DrGRPOConfig, FilteredBCConfig, GRPOConfig, ReinforcePlusPlusConfig
+from trca.algorithms.base.crediting import teaching
+from trca.algorithms.learner.rows import make_rows
+from trca.records import Rollout, StepBatch, assign_advantages
+from trca.rubric import Budgets
+
+grpo, dr_grpo, rloo = rule("grpo"), rule("dr_grpo"), rule("rloo")
+reinforce, shaped_return = rule("reinforce_plus_plus"), rule("shaped_return")
+filtered_bc = rule("filtered_bc")
+
+
+@pytest.mark.parametrize(
+    ("credit", "of_four"),
+    [
+        (lambda batch: grpo(batch, epsilon=0.0), [1.5, -0.5, -0.5, -0.5]),
+        (dr_grpo, [0.75, -0.25, -0.25, -0.25]),
+        (rloo, [1, -1 / 3, -1 / 3, -1 / 3]),
+    ],
+)
+def test_one_win_among_four_by_hand(credit, of_four):
+    """Outcomes 1, 0, 0, 0 have mean 1/4 and, with ddof 1, deviation 1/2.
+
+    In RLOO the winner is 1 above the mean of the rest, a loser 1/3 below the mean of 1, 0 and 0.
+    """
+    lengths = [2, 1, 3, 1]
+    batch = step_batch(lengths, [0] * 4, [0, 1, 0, 0, 0, 0, 0], np.zeros(7))
+    np.testing.assert_allclose(credit(batch), np.repeat(of_four, lengths))
+
+
+@pytest.mark.parametrize(
+    ("credit", "slow"),
+    [
+        (grpo, lambda batch: slow_episode(batch, ddof=1)),
+        (dr_grpo, lambda batch: slow_episode(batch, ddof=0, divide=False)),
+        (rloo, slow_rloo),
+    ],
+)
+@given(batches(outcomes=(0.0, 0.4, 1.0)))
+def test_it_equals_the_slow_version(credit, slow, batch):
+    np.testing.assert_allclose(credit(batch), slow(batch), atol=1e-9)
+
+
+@pytest.mark.parametrize("credit", [grpo, dr_grpo, rloo])
+def test_ties_and_a_rollout_alone_have_no_credit(credit):
+    assert not credit(step_batch([2, 1], [0, 0], [0, 1, 1], np.zeros(3))).any()
+    assert not credit(step_batch([2], [0], [0, 1], [0, 0])).any()
+    assert not credit(step_batch([2, 2], [0, 0], np.zeros(4), np.zeros(4))).any()
+
+
+def test_long_rollouts_weigh_no_more_than_short_ones():
+    short = step_batch([1, 1], [0, 0], [1, 0], np.zeros(2))
+    long = step_batch([1, 9], [0, 0], [1] + [0] * 9, np.zeros(10))
+    np.testing.assert_array_equal(grpo(long)[:2], grpo(short))
+
+
+def test_each_group_has_its_own_number_of_rollouts():
+    batch = step_batch([1, 1, 1, 1, 1], [0, 7, 0, 7, 7], [1, 1, 0, 0, 0], np.zeros(5))
+    np.testing.assert_allclose(rloo(batch), [1, 1, -1, -1 / 2, -1 / 2])
+
+
+def test_an_even_group_and_a_hard_one_keep_their_scale_in_dr_grpo():
+    """GRPO would give the winners 0.7 and 1.5; here they have 1/2 and 3/4."""
+    batch = step_batch([1] * 6, [0, 0, 1, 1, 1, 1], [1, 0, 1, 0, 0, 0], np.zeros(6))
+    np.testing.assert_allclose(dr_grpo(batch), [0.5, -0.5, 0.75, -0.25, -0.25, -0.25])
+
+
+def test_algorithms_have_their_own_defaults():
+    assert (DrGRPOConfig().aggregation, GRPOConfig().aggregation) == ("rollout_sum", "rollout_mean")
+    assert (ReinforcePlusPlusConfig().gamma, ReinforcePlusPlusConfig().kl_kind) == (1.0, "k2")
+    for config, expected in (
+        (FilteredBCConfig(), ("log_likelihood", "drop_rollouts")),
+        (GRPOConfig(), ("clipped", "keep")),
+    ):
+        assert (config.policy_loss, config.on_zero_advantage) == expected
+
+
+# REINFORCE++
+
+
+def test_returns_are_normalised_over_all_steps_of_the_batch_by_hand():
+    """Step returns 1, 1 of one group and 0, 0 of another: mean 1/2, variance 1/3 with ddof 1."""
+    batch = step_batch([2, 2], [0, 1], [0, 1, 0, 0], np.zeros(4))
+    expected = np.sqrt(3) / 2 * np.array([1, 1, -1, -1])
+    np.testing.assert_allclose(reinforce(batch, epsilon=0.0), expected)
+
+
+def test_a_discount_ranks_the_steps_of_a_rollout():
+    """Returns 1/2 and 1 are 1/4 from their mean, and their deviation is 1/sqrt 8."""
+    batch = step_batch([2], [0], [0, 1], np.zeros(2))
+    expected = np.sqrt(0.5) * np.array([-1, 1])
+    np.testing.assert_allclose(reinforce(batch, gamma=0.5, epsilon=0.0), expected)
+
+
+def test_the_baseline_form_subtracts_the_groups_mean_first():
+    """Group 0 has outcomes 1, 0; group 1 has 1, 1, without a difference: 1/2, -1/2, 0, 0."""
+    batch = step_batch([1, 1, 1, 1], [0, 0, 1, 1], [1, 0, 1, 1], np.zeros(4))
+    expected = np.sqrt(6) / 2 * np.array([1, -1, 0, 0])
+    advantages = reinforce(batch, group_baseline=True, epsilon=0.0)
+    np.testing.assert_allclose(advantages, expected, atol=1e-12)
+    assert reinforce(batch)[3] > 0
+
+
+@pytest.mark.parametrize("form", [False, True])
+def test_a_batch_of_ties_has_no_credit(form):
+    ties = step_batch([3, 1], [0, 1], [0, 0, 1, 1], np.zeros(4))
+    assert not reinforce(ties, gamma=1.0, group_baseline=form).any()
+    assert not reinforce(step_batch([1], [0], [1], [0]), group_baseline=form).any()
+    zero = step_batch([2, 1], [0, 0], np.zeros(3), [0, 0, 0])
+    assert not reinforce(zero, group_baseline=form).any()
+
+
+@given(batches(outcomes=(0.0, 0.4, 1.0)), st.floats(0, 1), st.booleans())
+def test_reinforce_plus_plus_equals_the_slow_version(batch, gamma, baseline):
+    fast = reinforce(batch, gamma=gamma, group_baseline=baseline)
+    slow = slow_reinforce_plus_plus(batch, gamma, baseline)
+    np.testing.assert_allclose(fast, slow, rtol=1e-5, atol=1e-5)
+
+
+def test_a_group_of_one_is_too_small_for_the_baseline_alone():
+    plain = ReinforcePlusPlusConfig.parameters_class(group_size=1)
+    assert plain.too_small_group() == ""
+    baseline = plain.model_copy(update={"group_baseline": True})
+    assert baseline.too_small_group().startswith("group_size is 1")
+
+
+# Filtered behaviour cloning
+
+
+def test_every_step_of_a_success_counts_one_and_no_other():
+    batch = step_batch([2, 1, 3], [0, 0, 4], [0, 1, 0, 0, 0, 1], np.zeros(6))
+    np.testing.assert_array_equal(filtered_bc(batch), [1, 1, 0, 1, 1, 1])
+    rewarded = step_batch([1, 1], [0, 0], [0.5, 0.0], [0, 0])
+    rewarded.won[:] = [False, True]  # success counts, not the reward
+    np.testing.assert_array_equal(filtered_bc(rewarded), [0, 1])
+
+
+def test_groups_with_a_success_count_alike_and_so_do_the_successes_of_each():
+    def rollout(group, index, length, won):
+        steps = [step([1], [2], [True])] * length
+        return Rollout("t", "train", "Any", group, index, 0, steps=steps, won=won)
+
+    def batch(rollouts):
+        return StepBatch.from_rollouts(rollouts, np.array([0, 1, 2], dtype=np.int8))
+
+    config = FilteredBCConfig()
+    rollouts = [
+        *(rollout(0, 0, 2, True), rollout(0, 1, 3, False), rollout(0, 2, 1, True)),
+        *(rollout(1, 0, 2, False), rollout(1, 1, 2, False)),
+        *(rollout(2, 0, 3, False), rollout(2, 1, 2, True)),
+    ]
+    assign_advantages(rollouts, filtered_bc(batch(rollouts)))
+    trained = teaching(rollouts, config.on_zero_advantage)
+    rows = make_rows(trained, batch(trained), config.aggregation, config.train_malformed)
+    np.testing.assert_allclose(rows.weights, [1 / 8, 1 / 8, 1 / 4, 1 / 4, 1 / 4])
+
+
+# ShapedReturn
+
+NONE, TAKEN, WRONG = [0] * 6, [0, 0, 0, 0, 1, 0], [0, 0, 1, 0, 0, 0]
+BATCH = step_batch([2, 1], [0, 0], [0, 1, 0], [0, 1, 0], judgments=[WRONG, TAKEN, TAKEN])
+"""Each operator weighs 1/2. Rollout 0 wins after an error; rollout 1 fails after a first step."""
+
+
+def test_the_sum_of_outcome_and_rubric_by_hand():
+    """Lambda 1: 1 + 1/2 against 1/2. Lambda 0 adds the error: 1 against 1/2."""
+    both = np.sqrt(0.5) * np.array([1, 1, -1])
+    for lambda_ in (0.0, 1.0):
+        np.testing.assert_allclose(shaped_return(BATCH, lambda_=lambda_, epsilon=0.0), both)
+    heavy = Budgets(invalidity=4.0)  # the error costs 2: -1/2 against 1/2
+    credit = shaped_return(BATCH, lambda_=0.0, budgets=heavy, epsilon=0.0)
+    np.testing.assert_allclose(credit, -both)
+
+
+def test_the_return_to_go_by_hand():
+    """Lambda 0, gamma 1/2: -1/2 + 3/4, 3/2 | 1/2, compared over all three steps."""
+    credit = shaped_return(BATCH, lambda_=0.0, gamma=0.5, return_to_go=True, epsilon=0.0)
+    values = np.array([1 / 4, 3 / 2, 1 / 2])
+    np.testing.assert_allclose(credit, (values - values.mean()) / values.std(ddof=1))
+
+
+@pytest.mark.parametrize("return_to_go", [False, True])
+def test_a_group_without_success_has_credit_and_a_tie_has_none(return_to_go):
+    failed = step_batch([1, 1], [0, 0], [0, 0], [0, 1], judgments=[TAKEN, NONE])
+    alike = step_batch([1, 1], [0, 0], [0, 0], [0, 1], judgments=[TAKEN, TAKEN])
+    assert (np.sign(shaped_return(failed, return_to_go=return_to_go)) == [1, -1]).all()
+    assert not shaped_return(alike, return_to_go=return_to_go).any()
+
+
+@given(
+    batches(outcomes=(0.0, 0.4, 1.0)),
+    st.sampled_from([0.0, 0.8, 1.0]),
+    st.sampled_from([0.5, 0.95, 1.0]),
+    st.booleans(),
+)
+def test_shaped_return_equals_the_slow_version(batch, lambda_, gamma, return_to_go):
+    budgets = Budgets(evidence=0.5, invalidity=2.0, execution=1.5)
+    shaped = replace(batch, reward=batch.reward + slow_rubric_reward(batch, lambda_, budgets))
+    if return_to_go:
+        values = slow_returns(shaped.reward, batch.rollout, gamma)
+        expected = slow_normalize(values, batch.group.tolist(), ddof=1)
+    else:
+        expected = slow_episode(shaped, ddof=1)
+    settings = {"lambda_": lambda_, "gamma": gamma, "budgets": budgets}
+    fast = shaped_return(batch, return_to_go=return_to_go, **settings)
+    np.testing.assert_allclose(fast, expected, rtol=0, atol=1e-9)
