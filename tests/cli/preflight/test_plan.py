@@ -10,13 +10,14 @@ from transformers import AutoConfig
 from typer.testing import CliRunner
 
 from tests.architectures import SIZES
+from tests.cli.calls import done, refused
 from trca.algorithms.learner.learner import TextLearner
 from trca.algorithms.settings.parameters import TextParameters
 from trca.cli import app
 from trca.cli.commands.new_env import write_package
 from trca.cli.preflight import plan
-from trca.cli.preflight.environments import Environments, declared_step_limit
 from trca.cli.preflight.plan import GPUs, place, problems, smaller
+from trca.cli.preflight.preflight import Preflight
 from trca.cli.preflight.size import Shape, engine, learner, machine, row_cache_bytes
 from trca.envs.text_space import AnyText
 from trca.policies.engines.row_cache import RowCache
@@ -349,20 +350,18 @@ def test_vllm_on_a_cpu_has_the_cache_of_its_settings():
 @pytest.mark.parametrize("name", PAPER)
 def test_every_preset_of_the_paper_fits_on_its_machine(name, monkeypatch, tmp_path):
     monkeypatch.setenv("ALFWORLD_DATA", str(tmp_path / "nothing"))
-    result = CliRunner().invoke(app, ["plan", name, "--gpus", "4x80"])
-    assert result.exit_code == 0, result.output
-    assert re.search(r"GPUs 0 to 3, each +[567]\d\.\d GB +at least, of 80 GB", result.output)
-    assert re.search(r"memory +fits", result.output)
+    output = done("plan", name, "--gpus", "4x80")
+    assert re.search(r"GPUs 0 to 3, each +[567]\d\.\d GB +at least, of 80 GB", output)
+    assert re.search(r"memory +fits", output)
 
 
 def test_a_plan_names_what_does_not_fit_and_a_dry_run_says_the_same():
     without = ["--set", "gradient_checkpointing=false"]
-    result = CliRunner().invoke(app, ["plan", "paper/alfworld_qwen2.5_1.5b", *without])
-    assert result.exit_code == 0, result.output
-    assert "does not fit" in result.output
-    assert "gradient_checkpointing=true" in result.output
+    output = done("plan", "paper/alfworld_qwen2.5_1.5b", *without)
+    assert "does not fit" in output
+    assert "gradient_checkpointing=true" in output
     dry = CliRunner().invoke(app, ["train", "paper/alfworld_qwen2.5_1.5b", *without, "--dry-run"])
-    assert dry.output.startswith(result.output.rstrip())
+    assert dry.output.startswith(output.rstrip())
 
 
 @pytest.mark.parametrize(
@@ -387,15 +386,12 @@ def test_a_plan_takes_the_options_of_train_with_the_same_meaning(option, effect)
 def test_a_plan_of_another_algorithm_ignores_settings_that_the_algorithm_does_not_have(tmp_path):
     path = tmp_path / "mine.yaml"
     path.write_text("lambda_: 0.5\nmodel: tiny\nenv_config: {games: small}\n")
-    result = CliRunner().invoke(app, ["plan", str(path), "--algorithm=GRPO"])
-    assert result.exit_code == 0, result.output
+    done("plan", str(path), "--algorithm=GRPO")
 
 
 @pytest.mark.parametrize("text", ["4", "x80", "0x80", "4x0", "4 x 80"])
 def test_gpus_are_a_number_and_a_size(text):
-    result = CliRunner().invoke(app, ["plan", "quickstart", "--gpus", text])
-    assert result.exit_code == 2
-    assert "such as 4x80" in result.output
+    assert "such as 4x80" in refused("plan", "quickstart", "--gpus", text)
 
 
 def test_a_dry_run_notes_a_prompt_that_the_tiny_policy_cannot_follow_and_no_other_models(recwarn):
@@ -403,18 +399,16 @@ def test_a_dry_run_notes_a_prompt_that_the_tiny_policy_cannot_follow_and_no_othe
         (["quickstart", "--set", "template=paper", "--set", "max_prompt_tokens=2048"], True),
         (["paper/alfworld_qwen2.5_1.5b"], False),
     ):
-        result = CliRunner().invoke(app, ["train", *arguments, "--dry-run"])
-        assert result.exit_code == 0, result.output
-        assert ("note: the tiny policy cannot follow the paper's prompt" in result.output) == noted
+        output = done("train", *arguments, "--dry-run")
+        assert ("note: the tiny policy cannot follow the paper's prompt" in output) == noted
     assert not [each for each in recwarn if "tiny policy" in str(each.message)]
 
 
 def test_a_dry_run_notes_settings_of_the_tiny_policy_for_another_model():
     model = "--model=Qwen/Qwen2.5-1.5B-Instruct"
     for config, noted in (("quickstart", True), ("paper/alfworld_qwen2.5_1.5b", False)):
-        result = CliRunner().invoke(app, ["train", config, model, "--dry-run"])
-        assert result.exit_code == 0, result.output
-        output = " ".join(result.output.split())
+        output = done("train", config, model, "--dry-run")
+        output = " ".join(output.split())
         assert ("these settings are for the tiny policy" in output) == noted
         assert ("template: compact" in output) == noted
         assert ("max_new_tokens: 24. Start from a preset" in output) == noted
@@ -447,9 +441,8 @@ def test_the_plan_takes_the_step_limit_of_the_environment(tmp_path):
     package = write_package("key_door", tmp_path)  # its class has max_steps = 12
     config = str(package / "train.yaml")
     rollouts = TextParameters.resolve(read(config), config).trajectories_per_iteration
-    result = CliRunner().invoke(app, ["plan", config])
-    assert result.exit_code == 0, result.output
-    output = " ".join(result.output.split())
+    output = done("plan", config)
+    output = " ".join(output.split())
     assert f"steps at most {12 * rollouts:,} an iteration; an episode has at most 12" in output
     limited = CliRunner().invoke(app, ["plan", config, "--set", "env_config.max_steps=3"])
     assert f"steps at most {3 * rollouts:,}" in " ".join(limited.output.split())
@@ -458,15 +451,13 @@ def test_the_plan_takes_the_step_limit_of_the_environment(tmp_path):
 def test_the_step_limit_without_data_is_the_default_of_the_class(monkeypatch, tmp_path):
     monkeypatch.setenv("ALFWORLD_DATA", str(tmp_path / "nothing"))
     settings = TextParameters.resolve({"env_config": {"games": "official"}}, need_data=False)
-    assert Environments().step_limit(settings) == 25
-    assert declared_step_limit(settings_of(env="searchqa", env_config={}, algorithm="GRPO")) == 4
+    assert Preflight(settings).step_limit() == 25
 
 
 def test_a_run_without_a_gpu_has_a_sum():
     for arguments in (["plan", "quickstart"], ["plan", "quickstart", "--gpus", "1x80"]):
-        result = CliRunner().invoke(app, arguments)
-        assert result.exit_code == 0, result.output
-        output = " ".join(result.output.split())
+        output = done(*arguments)
+        output = " ".join(output.split())
         assert re.search(r"machine [\d.]+ GB at least, all processes, besides GPUs", output)
         assert re.search(r"this machine has [\d.]+ GB enough", output)
 

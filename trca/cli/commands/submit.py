@@ -20,7 +20,7 @@ import typer
 from rich.markup import escape
 
 from trca.cli.run.new_settings import SetOption
-from trca.cli.show.console import ONE_THREAD, console, print_folded, refusing, use_one_thread
+from trca.cli.show.console import ONE_THREAD, console, fail, print_folded, refusing, use_one_thread
 from trca.common.errors import first_line, words
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def submit(
             preflight = Preflight(sweep.largest(), here=False)
         else:
             flat = assign(given, assignments(set_ or []))
-            preflight = Preflight.of(flat, run_name(config), here=False)
+            preflight = Preflight(flat, run_name(config), here=False)
         with preflight:
             preflight.check()
             settings = preflight.settings.flat()
@@ -185,44 +185,36 @@ def _submit(folder: Path, command: str, name: str, address: str | None) -> None:
 @contextmanager
 def _client(address: str | None) -> Iterator[JobSubmissionClient]:
     """The client of a cluster's jobs; turns its errors into one line."""
-    from trca.tune_configs.files import ConfigError
-
     at = address or os.environ.get("RAY_ADDRESS", "")
-    silent = (
-        f"no Ray cluster answers at {at}"
-        if at
-        else "no Ray cluster runs on this machine, and RAY_ADDRESS is not set"
-    ) + ": name the dashboard of a cluster, such as --address http://head:8265"
-    with refusing(ConfigError):
-        if not _answers(at):
-            raise ConfigError(silent)
-        from ray.exceptions import AuthenticationError
+    silent = f"no Ray cluster answers at {at}"
+    if not at:
+        silent = "no Ray cluster runs on this machine, and RAY_ADDRESS is not set"
+    silent += ": name the dashboard of a cluster, such as --address http://head:8265"
+    if not _answers(at):
+        fail(silent, code=2)
+    from ray.exceptions import AuthenticationError
 
-        try:
-            from ray.job_submission import JobSubmissionClient
+    try:
+        from ray.job_submission import JobSubmissionClient
 
-            yield JobSubmissionClient(address)
-        except ImportError as error:
-            raise ConfigError(
-                f"{error}: jobs need what Ray's dashboard needs. pip install 'trca[clusters]'"
-            ) from None
-        except AuthenticationError as error:
-            raise ConfigError(
-                f"the cluster {at or 'of this machine'} wants its token: set RAY_AUTH_MODE=token,"
-                f" and RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH. {words(error).partition('. ')[0]}"
-            ) from None
-        except ConnectionError:
-            raise ConfigError(silent) from None
-        except (RuntimeError, ValueError) as error:
-            raise ConfigError(words(error)) from None
+        yield JobSubmissionClient(address)
+    except ImportError as error:
+        lack = "jobs need what Ray's dashboard needs. pip install 'trca[clusters]'"
+        fail(f"{error}: {lack}", code=2)
+    except AuthenticationError as error:
+        fail(
+            f"the cluster {at or 'of this machine'} wants its token: set RAY_AUTH_MODE=token, and"
+            f" RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH. {words(error).partition('. ')[0]}",
+            code=2,
+        )
+    except ConnectionError:
+        fail(silent, code=2)
+    except (RuntimeError, ValueError) as error:
+        fail(words(error), code=2)
 
 
 def _answers(address: str) -> bool:
-    """Whether a Ray cluster can be there; asks without the import of Ray, which takes seconds.
-
-    Args:
-        address: A URL, or empty for the cluster that runs on this machine.
-    """
+    """Whether a Ray cluster can be at a URL, or on this machine; asks without the import of Ray."""
     if not address:
         place = "/tmp" if sys.platform == "darwin" else tempfile.gettempdir()
         folder = Path(os.environ.get("RAY_TMPDIR", place), "ray")

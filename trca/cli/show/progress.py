@@ -40,13 +40,6 @@ class Progress:
     """
 
     def __init__(self, console: Console, title: str, iterations: int) -> None:
-        """Starts without rows.
-
-        Args:
-            console: The console to write to.
-            title: The run's name.
-            iterations: The last iteration's number.
-        """
         self._console, self._title, self._iterations = console, title, iterations
         self._rows: list[Mapping[str, Any]] = []
         self._stage, self._since = "starting", time.monotonic()
@@ -72,7 +65,7 @@ class Progress:
             self._console.print(f"{text} ...")
 
     def earlier(self, rows: list[dict[str, Any]]) -> None:
-        """Shows the rows of a run that is resumed."""
+        """Takes the rows of a run that is resumed."""
         self._rows = list(rows)
 
     def show(self, row: Mapping[str, Any]) -> None:
