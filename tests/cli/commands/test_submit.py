@@ -12,6 +12,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+from tests.cli.calls import done
 from tests.cli.commands.test_train import SMALL
 from trca import rubric
 from trca.cli import app
@@ -67,15 +68,13 @@ def test_a_sweep_is_one_job(here):
         "base: quickstart\nsample: {lr: {loguniform: [1e-4, 1e-3]}}\nsamples: 4\nsearch: optuna\n"
         "seeds: [0]\nside_by_side: 4\n"
     )
-    result = CliRunner().invoke(
-        app,
-        ["submit", "mine.yaml", "--storage-path=s3://b/r", "--set=iterations=3", "--dry-run"],
+    output = done(
+        "submit", "mine.yaml", "--storage-path=s3://b/r", "--set=iterations=3", "--dry-run"
     )
-    assert result.exit_code == 0, result.output
-    assert "-m trca sweep config.yaml --name mine --storage-path s3://b/r" in result.output
-    assert "iterations: 3" in result.output
-    assert "samples: 4" in result.output
-    assert "env: trca/ALFWorld-v0" in result.output  # the base travels with the sweep
+    assert "-m trca sweep config.yaml --name mine --storage-path s3://b/r" in output
+    assert "iterations: 3" in output
+    assert "samples: 4" in output
+    assert "env: trca/ALFWorld-v0" in output  # the base travels with the sweep
 
 
 def free_port():
