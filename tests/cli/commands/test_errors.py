@@ -8,10 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from tests.cli.calls import done, refused
-from trca.cli import app
+from tests.cli.calls import done, refused, trca
 from trca.common.errors import words
 
 SMALL = [
@@ -33,7 +31,7 @@ def train(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments):
-        return CliRunner().invoke(app, ["train", "quickstart", *SMALL, *arguments])
+        return trca("train", "quickstart", *SMALL, *arguments)
 
     return run
 

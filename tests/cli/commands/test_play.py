@@ -1,11 +1,9 @@
 import threading
 
 import pytest
-from typer.testing import CliRunner
 
 from tests.cli.calls import done, refused, trca
 from tests.toy import Rooms
-from trca.cli import app
 from trca.cli.show.slow_steps import SlowStepNotice
 from trca.envs import make
 
@@ -44,7 +42,7 @@ def test_why_says_what_an_operator_means_and_which_clauses_were_true():
 def test_an_episode_is_folded_to_the_width_of_a_pipe():
     for columns in (60, 80):
         arguments = ["play", "--policy", "oracle", "--task", "3", "--why"]
-        result = CliRunner().invoke(app, arguments, env={"COLUMNS": str(columns)})
+        result = trca(*arguments, env={"COLUMNS": str(columns)})
         assert max(map(len, result.output.splitlines())) <= columns
         assert "Your task is to" in result.output
 

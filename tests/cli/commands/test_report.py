@@ -228,10 +228,8 @@ def test_a_sweep_is_refused_with_the_name_of_a_trial(run, tmp_path):
     (trial / "trial.json").write_text("{}")
     for command in ("report", "inspect", "view", "diagnose", "recredit"):
         rule = ["--credit", "gigpo"] if command == "recredit" else []
-        output = refused(command, str(folder), *rule)
-        assert f"is a sweep: name a trial of it, such as {trial}" in " ".join(output.split()), (
-            command
-        )
+        words = calls.refused(command, folder, *rule)
+        assert f"is a sweep: name a trial of it, such as {trial}" in words, command
 
 
 def test_a_run_that_has_not_ended_is_refused_with_the_mend(household, tmp_path):

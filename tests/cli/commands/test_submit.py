@@ -10,12 +10,11 @@ from pathlib import Path
 
 import pytest
 import yaml
-from typer.testing import CliRunner
 
+from tests.cli import calls
 from tests.cli.calls import done
 from tests.cli.commands.test_train import SMALL
 from trca import rubric
-from trca.cli import app
 from trca.runs.folder import RunFolder
 
 RUBRIC = "libraries/alfworld.yaml"
@@ -30,7 +29,7 @@ def here(tmp_path, monkeypatch):
 
 
 def submit(*arguments):
-    return CliRunner().invoke(app, ["submit", "quickstart", *arguments])
+    return calls.trca("submit", "quickstart", *arguments)
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from typer.testing import CliRunner
 
+from tests.cli import calls
 from tests.cli.calls import done, refused
 from trca.algorithms.settings.parameters import TextParameters
-from trca.cli import app
 from trca.records import read_rollouts
 from trca.records.store import prompts_of, read_table
 from trca.runs.folder import RunFolder
@@ -136,17 +135,17 @@ def test_a_job_is_compared_with_the_contents_of_copied_files(tmp_path):
     run.write_settings(TextParameters.resolve(settings, "mine").flat())
     job = ["train", "quickstart", "--auto-resume", f"--storage-path={tmp_path}"]
     job += ["--dry-run", f"--set=env_config={{library: {library}, max_steps: 3}}"]
-    assert CliRunner().invoke(app, job).exit_code == 0
+    done(*job)
     for changed in ("--set=lambda_=0.5", "--set=env_config.max_steps=4"):
         assert "exists with" in refused(*job, changed)
     (tmp_path / "elsewhere").mkdir()
     moved = Path(shutil.move(library, tmp_path / "elsewhere" / "mine.yaml"))
     job[-1] = f"--set=env_config={{library: {moved}, max_steps: 3}}"
-    assert CliRunner().invoke(app, job).exit_code == 0
+    done(*job)
     moved.write_text(f"{moved.read_text()}# another\n")
-    assert "mine.yaml (SHA-256" in CliRunner().invoke(app, job).output
+    assert "mine.yaml (SHA-256" in refused(*job)
     (tmp_path / "quickstart" / "trials").mkdir()
-    assert "is a sweep: resume it by" in CliRunner().invoke(app, job).output
+    assert "is a sweep: resume it by" in refused(*job)
 
 
 def test_a_run_whose_tasks_have_changed_is_not_continued(runs, tmp_path):
@@ -154,7 +153,7 @@ def test_a_run_whose_tasks_have_changed_is_not_continued(runs, tmp_path):
     panels = json.loads((folder / "panels.json").read_text())
     panels["train"]["hash"] = "0" * 16
     (folder / "panels.json").write_text(json.dumps(panels))
-    result = CliRunner().invoke(app, ["train", f"--resume={folder}", "--iterations=4"])
+    result = calls.trca("train", f"--resume={folder}", "--iterations=4")
     assert result.exit_code == 1, result.output
     assert "the train tasks of" in " ".join(result.output.split())
     assert json.loads((folder / "panels.json").read_text()) == panels
@@ -171,8 +170,7 @@ def test_a_run_folder_holds_all_that_a_run_leaves(runs):
     assert (path / "curve.png").stat().st_size > 1000
     assert list((path / "tensorboard").iterdir())
     assert RunFolder(path).checkpoint_iteration("last") == 3
-    inspected = CliRunner().invoke(app, ["inspect", str(path), "--iteration=3", "--json"])
-    lines = inspected.output.splitlines()
+    lines = done("inspect", path, "--iteration=3", "--json").splitlines()
     rollout = json.loads(lines[0])
     assert len(lines) == 4
     assert {"task_id", "group", "policy_version", "won", "steps"} <= set(rollout)
@@ -396,9 +394,7 @@ def test_a_rule_that_reads_gold_is_told_before_anything_runs(tmp_path):
     rule = tmp_path / "peeking.py"
     rule.write_text("def peek(batch, *, gold_answers):\n    return 0 * batch.reward\n")
     dry = ["train", "quickstart", "--dry-run", f"--set=credit={rule}:peek"]
-    refused = CliRunner().invoke(app, dry)
-    assert refused.exit_code == 2
-    assert "set gold_in_training: true" in " ".join(refused.output.split())
-    told = CliRunner().invoke(app, [*dry, "--set=gold_in_training=true"])
-    assert "note: training reads gold_answers: the hidden truth of its tasks" in told.output
-    assert "gold_in_training: true" in told.output
+    assert "set gold_in_training: true" in refused(*dry)
+    output = done(*dry, "--set=gold_in_training=true")
+    assert "note: training reads gold_answers: the hidden truth of its tasks" in output
+    assert "gold_in_training: true" in output

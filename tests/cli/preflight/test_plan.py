@@ -7,13 +7,10 @@ from dataclasses import replace
 import pytest
 import torch
 from transformers import AutoConfig
-from typer.testing import CliRunner
 
 from tests.architectures import SIZES
-from tests.cli.calls import done, refused
-from trca.algorithms.learner.learner import TextLearner
+from tests.cli.calls import done, refused, trca
 from trca.algorithms.settings.parameters import TextParameters
-from trca.cli import app
 from trca.cli.commands.new_env import write_package
 from trca.cli.preflight import plan
 from trca.cli.preflight.plan import GPUs, place, problems, smaller
@@ -46,18 +43,23 @@ def near(bytes_there):
     return pytest.approx(bytes_there, rel=0.1)
 
 
-@pytest.mark.parametrize("lora", [0, 4])
-def test_what_a_learner_holds_is_what_the_plan_counts(lora):
-    settings = settings_of(model=SHRUNK, lora_rank=lora, kl_coeff=0.1, dtype="bfloat16")
+def updated(settings):
+    """The module and the optimizers of a learner after an update without a gradient."""
     config = settings.algorithm_config()
-    own = TextLearner(config=config, module_spec=config.get_multi_rl_module_spec())
+    own = config.learner_class(config=config, module_spec=config.get_multi_rl_module_spec())
     own.build()
-    module = own.module["default_policy"]
     for parameter in own.updaters["default_policy"].parameters:
         parameter.grad = torch.zeros_like(parameter)
     optimizers = [made for _, made in own.get_optimizers_for_module("default_policy")]
     for each in optimizers:
         each.step()
+    return own.module["default_policy"], optimizers
+
+
+@pytest.mark.parametrize("lora", [0, 4])
+def test_what_a_learner_holds_is_what_the_plan_counts(lora):
+    settings = settings_of(model=SHRUNK, lora_rank=lora, kl_coeff=0.1, dtype="bfloat16")
+    module, optimizers = updated(settings)
     held = learner(settings, Shape.of(settings)).held
     trained = [p for p in module.parameters() if p.requires_grad]
     assert held["weights, trained"] == near(sum(p.nbytes for p in trained))
@@ -115,17 +117,11 @@ def test_what_a_critic_holds_is_what_the_plan_counts(settings):
         algorithm="TurnPPO", model=SHRUNK, max_prompt_tokens=120, max_new_tokens=8,
         micro_batch_tokens=512, **settings,
     )  # fmt: skip
-    config = settings.algorithm_config()
-    own = config.learner_class(config=config, module_spec=config.get_multi_rl_module_spec())
-    own.build()
-    module = own.module["default_policy"]
-    for parameter in own.updaters["default_policy"].parameters:
-        parameter.grad = torch.zeros_like(parameter)
-    optimizer = own.get_optimizer("default_policy")
-    optimizer.step()
+    module, optimizers = updated(settings)
+    state = {parameter: each for made in optimizers for parameter, each in made.state.items()}
     there = 0
     for parameter in module.critic_parameters():
-        moments = optimizer.state[parameter]
+        moments = state[parameter]
         there += parameter.nbytes + parameter.grad.nbytes
         there += moments["exp_avg"].nbytes + moments["exp_avg_sq"].nbytes
     needs = learner(settings, Shape.of(settings))
@@ -200,16 +196,12 @@ def test_the_state_of_an_optimizer_of_a_user_s_own_is_not_counted():
     assert learner(own, SHAPE).held["optimizer state"] == 0
 
 
-def test_sharded_learners_hold_their_share():
+def test_sharded_learners_hold_their_share_and_whole_gradients_unless_they_sync_each_pass():
     alone = learner(settings_of(num_learners=4), SHAPE).held
-    shared = learner(settings_of(num_learners=4, sharding="fsdp"), SHAPE).held
+    shared = learner(settings_of(num_learners=4, sharding="fsdp"), SHAPE)
     for part in ("weights, trained", "gradients", "optimizer state", "reference, frozen"):
-        assert shared[part] == alone[part] / 4
-
-
-def test_sharded_learners_keep_whole_gradients_unless_they_sync_each_pass():
-    shared = settings_of(num_learners=4, sharding="fsdp")
-    assert learner(shared, SHAPE).computing["gradients, whole"] == 4 * SHAPE.parameters
+        assert shared.held[part] == alone[part] / 4
+    assert shared.computing["gradients, whole"] == 4 * SHAPE.parameters
     often = settings_of(num_learners=4, sharding="fsdp", sync_each_pass=True)
     assert "gradients, whole" not in learner(often, SHAPE).computing
 
@@ -315,16 +307,6 @@ def test_only_settings_that_apply_are_named(settings, gpus, named):
     assert conditional & set(smaller(on_one_gpu(**settings), gpus)) == named
 
 
-def test_an_adapter_is_named_only_for_an_engine_that_takes_adapters(tmp_path):
-    (tmp_path / "mine.py").write_text(
-        "from trca.policies.engines.engine import Engine\n"
-        "class Mine(Engine):\n"
-        "    def submit(self, request, sampling): ...\n"
-    )
-    own = on_one_gpu(engine=f"{tmp_path}/mine.py:Mine")
-    assert "lora_rank=16" not in smaller(own, GPUs(1, 24))
-
-
 def test_an_engine_that_sleeps_leaves_its_memory_to_the_learner():
     settings = settings_of(
         engine="vllm", dtype="bfloat16", num_env_runners=1, num_gpus_per_env_runner=0.5,
@@ -360,7 +342,7 @@ def test_a_plan_names_what_does_not_fit_and_a_dry_run_says_the_same():
     output = done("plan", "paper/alfworld_qwen2.5_1.5b", *without)
     assert "does not fit" in output
     assert "gradient_checkpointing=true" in output
-    dry = CliRunner().invoke(app, ["train", "paper/alfworld_qwen2.5_1.5b", *without, "--dry-run"])
+    dry = trca("train", "paper/alfworld_qwen2.5_1.5b", *without, "--dry-run")
     assert dry.output.startswith(output.rstrip())
 
 
@@ -374,19 +356,13 @@ def test_a_plan_names_what_does_not_fit_and_a_dry_run_says_the_same():
     ],
 )
 def test_a_plan_takes_the_options_of_train_with_the_same_meaning(option, effect):
-    plain, changed = (CliRunner().invoke(app, ["plan", *more]) for more in ([], [option]))
+    plain, changed = (trca("plan", *more) for more in ([], [option]))
     assert changed.exit_code == 0, changed.output
     table = changed.output.partition("The run asks for no GPU")[0].rstrip()
     assert effect in " ".join(table.split())
     assert table not in plain.output
-    dry = CliRunner().invoke(app, ["train", option, "--dry-run"])
+    dry = trca("train", option, "--dry-run")
     assert dry.output.startswith(table)
-
-
-def test_a_plan_of_another_algorithm_ignores_settings_that_the_algorithm_does_not_have(tmp_path):
-    path = tmp_path / "mine.yaml"
-    path.write_text("lambda_: 0.5\nmodel: tiny\nenv_config: {games: small}\n")
-    done("plan", str(path), "--algorithm=GRPO")
 
 
 @pytest.mark.parametrize("text", ["4", "x80", "0x80", "4x0", "4 x 80"])
@@ -412,7 +388,7 @@ def test_a_dry_run_notes_settings_of_the_tiny_policy_for_another_model():
         assert ("these settings are for the tiny policy" in output) == noted
         assert ("template: compact" in output) == noted
         assert ("max_new_tokens: 24. Start from a preset" in output) == noted
-    imitates = CliRunner().invoke(app, ["train", "imitate", model, "--dry-run"])
+    imitates = trca("train", "imitate", model, "--dry-run")
     assert "for the tiny policy" not in " ".join(imitates.output.split())
 
 
@@ -432,6 +408,8 @@ def test_an_engine_of_a_users_file_states_its_memory(tmp_path):
     memory, row = engine(settings, SHAPE), row_cache_bytes(settings, SHAPE)
     assert (memory.weights, memory.cache, memory.rows) == (7.0, 2 * row, 9)
     assert memory.rollouts_at_once(row) == 2
+    own = on_one_gpu(engine=f"{tmp_path}/mine.py:Mine")  # which takes no adapters
+    assert "lora_rank=16" not in smaller(own, GPUs(1, 24))
     silent = engine(settings_of(engine=f"{tmp_path}/mine.py:Silent"), SHAPE)
     assert silent.weights == engine(settings_of(), SHAPE).weights
     assert silent.rollouts_at_once(row) == silent.rows
@@ -444,7 +422,7 @@ def test_the_plan_takes_the_step_limit_of_the_environment(tmp_path):
     output = done("plan", config)
     output = " ".join(output.split())
     assert f"steps at most {12 * rollouts:,} an iteration; an episode has at most 12" in output
-    limited = CliRunner().invoke(app, ["plan", config, "--set", "env_config.max_steps=3"])
+    limited = trca("plan", config, "--set", "env_config.max_steps=3")
     assert f"steps at most {3 * rollouts:,}" in " ".join(limited.output.split())
 
 
@@ -452,14 +430,6 @@ def test_the_step_limit_without_data_is_the_default_of_the_class(monkeypatch, tm
     monkeypatch.setenv("ALFWORLD_DATA", str(tmp_path / "nothing"))
     settings = TextParameters.resolve({"env_config": {"games": "official"}}, need_data=False)
     assert Preflight(settings).step_limit() == 25
-
-
-def test_a_run_without_a_gpu_has_a_sum():
-    for arguments in (["plan", "quickstart"], ["plan", "quickstart", "--gpus", "1x80"]):
-        output = done(*arguments)
-        output = " ".join(output.split())
-        assert re.search(r"machine [\d.]+ GB at least, all processes, besides GPUs", output)
-        assert re.search(r"this machine has [\d.]+ GB enough", output)
 
 
 def test_the_memory_of_a_machine_is_the_sum_of_all_its_processes():
@@ -475,7 +445,10 @@ def test_the_memory_of_a_machine_is_the_sum_of_all_its_processes():
     assert {"learners", "engines"}.isdisjoint(machine(on_gpus, SHAPE))
 
 
-def test_a_machine_with_less_memory_than_the_run_needs_has_too_little(monkeypatch):
+def test_a_run_without_a_gpu_has_a_sum_that_is_compared_with_the_machine(monkeypatch):
+    for arguments in (["quickstart"], ["quickstart", "--gpus", "1x80"]):
+        output = " ".join(done("plan", *arguments).split())
+        assert re.search(r"machine [\d.]+ GB at least, all processes, besides GPUs", output)
+        assert re.search(r"this machine has [\d.]+ GB enough", output)
     monkeypatch.setattr(plan, "memory_here", lambda: 1e9)
-    result = CliRunner().invoke(app, ["plan", "quickstart"])
-    assert "this machine has 1.0 GB too little" in " ".join(result.output.split())
+    assert "this machine has 1.0 GB too little" in " ".join(done("plan", "quickstart").split())

@@ -7,12 +7,10 @@ from collections import Counter
 from functools import wraps
 
 import pytest
-from typer.testing import CliRunner
 
-from tests.cli.calls import done
+from tests.cli.calls import done, trca
 from trca.algorithms.base.text_config import TextAlgorithmConfig
 from trca.algorithms.settings.parameters import TextParameters
-from trca.cli import app
 from trca.cli.preflight.preflight import Preflight
 from trca.cli.run import training
 from trca.common.extras import missing_training
@@ -55,7 +53,7 @@ def test_a_run_makes_environment_tokenizer_and_config_once_before_the_run_starts
         raise training.InterruptedRunError
 
     monkeypatch.setattr(training, "train", stop)
-    result = CliRunner().invoke(app, ["train", "quickstart", f"--storage-path={tmp_path}"])
+    result = trca("train", "quickstart", f"--storage-path={tmp_path}")
     assert result.exit_code == 130, result.output
     assert calls == ONCE
 

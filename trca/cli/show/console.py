@@ -101,9 +101,9 @@ def playing(environment: str, log: Path) -> Iterator[None]:
         fail(f"{environment}: {words(error)}.{log_words(log)}")
 
 
-def percent(value: float) -> str:
-    """A share as a percentage; ``-`` for NaN."""
-    return "-" if value != value else f"{value:.1%}"
+def percent(value: float | None) -> str:
+    """A share as a percentage; ``-`` if unknown, which is None or NaN."""
+    return "-" if value is None or value != value else f"{value:.1%}"
 
 
 def log_words(log: Path) -> str:
