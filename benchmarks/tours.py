@@ -290,18 +290,11 @@ def own_model(tour: Tour) -> None:
 
 
 def cluster(tour: Tour) -> None:
-    """A cluster user: the files for each scheduler, and a sweep as one job."""
-    paper = "trca submit paper/alfworld_qwen2.5_1.5b"
-    s3 = "--storage-path s3://bucket/runs"
-    kuberay = f"{paper} --to kuberay --image me/trca --gpus 8 {s3}"
-    tour.run(f"{kuberay} --dry-run > ray.txt; wc -l < ray.txt")
-    wanted = "^  name:|/dev/shm|medium|secret|serviceAccount|HF_HOME|cache"
-    tour.run(f"grep -nE '{wanted}' ray.txt", 20, 4)
-    tour.run(f"{paper} --to slurm --nodes 2 --gpus 8 --storage-path /shared/runs --dry-run", 17, 4)
-    tour.run(f"{paper} --to skypilot --gpus 8 {s3} --dry-run", 14, 3)
-    tour.run(f"{paper} --to skypilot --gpus 8 --storage-path /shared/runs --dry-run")
-    tour.run("trca submit sweeps/lambda --to slurm --storage-path /shared/runs --dry-run", 4, 6)
-    tour.run("trca submit quickstart --to ray --storage-path /shared/runs")
+    """A cluster user: a run and a sweep as one job, and another scheduler."""
+    tour.run("trca submit paper/alfworld_qwen2.5_1.5b --storage-path s3://bucket/runs --dry-run", 4)
+    tour.run("trca submit sweeps/lambda --storage-path /shared/runs --dry-run", 4, 6)
+    tour.run("trca submit paper/alfworld_qwen2.5_1.5b --to slurm")
+    tour.run("trca submit quickstart --storage-path /shared/runs")
     tour.run("trca jobs list")
 
 

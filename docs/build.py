@@ -76,7 +76,7 @@ COMMANDS_HEAD = """# Commands
 This page shows the help of every command (`trca COMMAND --help` or `-h`). `trca --help` lists the
 commands, `trca --version` shows the version. `play`, `new-env`, `rubric` and `data` work in the
 base installation, `serve-retriever` needs `trca[serve]`. All further commands need `trca[train]`;
-`view` also needs `trca[serve]`, `jobs` and `submit --to ray` also need `trca[clusters]`. Models at
+`view` also needs `trca[serve]`, `jobs` and `submit` also need `trca[clusters]`. Models at
 an endpoint need `trca[endpoint]`. `import-dump` is a command of the [plug-in](interop_credit.md)
 `plugins/interop`. CONFIG is the name of a
 [config of the package](settings.md#configs-that-come-with-the-package) or the path of [your own

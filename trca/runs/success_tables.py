@@ -143,12 +143,15 @@ def as_markdown(rows: Sequence[Row]) -> str:
     return markdown_table(("task type", *names), [_cells(row, names) for row in rows])
 
 
-def terminal_table() -> Table:
-    """Returns an empty table for the terminal, with a line below the head and no frame."""
+def terminal_table(*headings: str) -> Table:
+    """Returns a table for the terminal without a frame: names first, then columns of numbers."""
     from rich import box
     from rich.table import Table
 
-    return Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    for number, heading in enumerate(headings):
+        table.add_column(heading, justify="right" if number else "left", no_wrap=not number)
+    return table
 
 
 def as_rich(rows: Sequence[Row], title: str) -> Group:

@@ -1,10 +1,10 @@
 import json
 import lzma
+from functools import partial
 
 import pytest
-from typer.testing import CliRunner
 
-from trca.cli import app
+from tests.cli import calls
 from trca.envs.searchqa.data import corpora
 from trca.envs.searchqa.data.corpora import open_search
 from trca.envs.searchqa.env import SearchQAEnv
@@ -14,8 +14,7 @@ ROWS = [
 ]
 
 
-def trca(*arguments):
-    return CliRunner().invoke(app, ["data", "searchqa", *map(str, arguments)])
+trca, done, refused = (partial(call, "data", "searchqa") for call in calls.ALL)
 
 
 def write(path, rows):
@@ -47,11 +46,10 @@ def test_it_says_where_questions_and_passages_come_from():
 
 
 def test_a_corpus_is_indexed_and_searched(corpus, tmp_path):
-    result = trca("--corpus", corpus, "--to", tmp_path / "index")
-    assert result.exit_code == 0, result.output
-    assert "about 50 passages" in result.output
-    assert "50 passages are indexed" in result.output
-    assert f"--set env_config.corpus={tmp_path / 'index'}" in result.output
+    output = done("--corpus", corpus, "--to", tmp_path / "index")
+    assert "about 50 passages" in output
+    assert "50 passages are indexed" in output
+    assert f"--set env_config.corpus={tmp_path / 'index'}" in output
     [[found, *_]] = open_search("bm25", tmp_path / "index").search(["zorn7"], 3)
     assert found.id == "p7"
 
@@ -62,16 +60,13 @@ def test_a_finished_index_is_left_as_it_is_and_not_mixed_with_another_corpus(cor
     assert "50 passages are indexed" in trca("--corpus", corpus, "--to", tmp_path / "index").output
     assert (tmp_path / "index" / "bm25" / "contents.json").stat().st_mtime_ns == before
     other = write(tmp_path / "other.jsonl", ROWS[:3])
-    result = trca("--corpus", other, "--to", tmp_path / "index")
-    assert result.exit_code == 2
-    assert "has the index of another corpus" in result.output
+    words = refused("--corpus", other, "--to", tmp_path / "index")
+    assert "has the index of another corpus" in words
 
 
 def test_a_malformed_passage_is_named_and_the_mended_corpus_is_taken(corpus, tmp_path):
     corpus.write_text(f'{json.dumps(ROWS[0])}\n{{"id": "p1"}}\n')
-    result = trca("--corpus", corpus, "--to", tmp_path / "index")
-    assert result.exit_code == 2
-    assert f"{corpus}:2: expected" in result.output
+    assert f"{corpus}:2: expected" in refused("--corpus", corpus, "--to", tmp_path / "index")
     write(corpus, ROWS)
     assert "50 passages are indexed" in trca("--corpus", corpus, "--to", tmp_path / "index").output
 
@@ -94,17 +89,15 @@ def test_the_plan_is_near_what_a_corpus_has(tmp_path, suffix):
 
 def test_a_full_disk_is_said_before_anything_is_written(corpus, tmp_path, monkeypatch):
     monkeypatch.setattr(corpora, "_DISK_PER_TEXT", 1e15)
-    result = trca("--corpus", corpus, "--to", tmp_path / "index")
-    assert result.exit_code == 2
-    assert "choose a folder on another disk" in result.output
+    words = refused("--corpus", corpus, "--to", tmp_path / "index")
+    assert "choose a folder on another disk" in words
     assert not (tmp_path / "index").exists()
 
 
 def test_questions_are_checked_counted_and_written(datasets, tmp_path):
-    result = trca("--questions", datasets, "--to", tmp_path / "questions")
-    assert result.exit_code == 0, result.output
-    assert "nq (in domain): test 3, train 3" in result.output
-    assert "bamboogle (out of domain): test 3" in result.output
+    output = done("--questions", datasets, "--to", tmp_path / "questions")
+    assert "nq (in domain): test 3, train 3" in output
+    assert "bamboogle (out of domain): test 3" in output
     assert sorted(p.name for p in (tmp_path / "questions").iterdir()) == [
         "bamboogle.jsonl",
         "nq.jsonl",
@@ -123,9 +116,8 @@ def test_what_was_prepared_is_played(datasets, corpus, tmp_path):
 def test_a_malformed_question_is_named_and_nothing_is_written(datasets, tmp_path):
     with (datasets / "nq" / "test.jsonl").open("a") as file:
         file.write('\n{"question": "who"}\n')
-    result = trca("--questions", datasets, "--to", tmp_path / "questions")
-    assert result.exit_code == 2
-    assert "nq/test.jsonl:4: no answers" in result.output
+    words = refused("--questions", datasets, "--to", tmp_path / "questions")
+    assert "nq/test.jsonl:4: no answers" in words
     assert not (tmp_path / "questions").exists()
 
 
@@ -133,9 +125,8 @@ def test_a_malformed_question_is_named_and_nothing_is_written(datasets, tmp_path
 def test_a_dataset_that_names_another_folder_is_refused(tmp_path, name):
     row = {"question": "who?", "golden_answers": ["I"], "data_source": name}
     source = write(tmp_path / "new" / "rows.jsonl", [row])
-    result = trca("--questions", source, "--to", tmp_path / "new" / "questions")
-    assert result.exit_code == 2
-    assert f"dataset '{name}' is not a name for a file" in result.output
+    words = refused("--questions", source, "--to", tmp_path / "new" / "questions")
+    assert f"dataset '{name}' is not a name for a file" in words
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["rows.jsonl"]
 
 
@@ -143,6 +134,5 @@ def test_a_dataset_that_names_another_folder_is_refused(tmp_path, name):
 def test_what_is_missing_is_said(arguments, corpus, datasets, tmp_path):
     given = {"--corpus": corpus, "--questions": datasets}
     told = [part for each in arguments for part in (each, given[each])]
-    result = trca(*told, *(("--to", tmp_path / "x") if len(arguments) == 2 else ()))
-    assert result.exit_code == 2
-    assert "give --to, the folder to fill, and one of --corpus and --questions" in result.output
+    words = refused(*told, *(("--to", tmp_path / "x") if len(arguments) == 2 else ()))
+    assert "give --to, the folder to fill, and one of --corpus and --questions" in words

@@ -1,9 +1,8 @@
 import json
 
 import pytest
-from typer.testing import CliRunner
 
-from trca.cli import app
+from tests.cli.calls import done, refused, trca
 
 ROW = {
     "asin": "B000000001",
@@ -16,10 +15,6 @@ ROW = {
     "query": "mugs",
     "customization_options": "",
 }
-
-
-def trca(*arguments):
-    return CliRunner().invoke(app, [str(each) for each in arguments])
 
 
 @pytest.fixture
@@ -41,26 +36,22 @@ def test_data_webshop_says_where_the_official_files_come_from():
 
 
 def test_data_webshop_counts_what_the_files_hold(folder):
-    result = trca("data", "webshop", folder)
-    assert result.exit_code == 0
+    output = done("data", "webshop", folder)
     assert "1 products, 1 of them with a price range; 2 instructions by people, 1 others" in (
-        result.output
+        output
     )
-    assert f"trca train webshop --set env_config.catalogue={folder}" in result.output
-    assert f"trca play webshop --set catalogue={folder}" in result.output
+    assert f"trca train webshop --set env_config.catalogue={folder}" in output
+    assert f"trca play webshop --set catalogue={folder}" in output
 
 
 def test_data_webshop_names_the_file_and_the_row_that_are_wrong(folder):
     rows = [json.dumps(ROW), json.dumps({**ROW, "asin": "B000000002", "price": 3})]
     (folder / "catalog_1000.jsonl").write_text("\n".join(rows))
-    result = trca("data", "webshop", folder)
-    assert result.exit_code == 2
-    assert "catalog_1000.jsonl: line 2 (asin 'B000000002'): unknown column 'price'" in result.output
+    words = refused("data", "webshop", folder)
+    assert "catalog_1000.jsonl: line 2 (asin 'B000000002'): unknown column 'price'" in words
 
 
 def test_data_webshop_refuses_a_half_downloaded_official_file(folder):
     (folder / "catalog_1000.jsonl").rename(folder / "items_shuffle_1000.json")
     (folder / "attributes.json").rename(folder / "items_ins_v2_1000.json")
-    result = trca("data", "webshop", folder)
-    assert result.exit_code == 2
-    assert "bytes, the release's 4,467,013: fetch it again" in result.output
+    assert "bytes, the release's 4,467,013: fetch it again" in refused("data", "webshop", folder)

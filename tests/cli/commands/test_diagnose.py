@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.cli.commands.test_inspect import trca
+from tests.cli.calls import done, refused, trca
 from tests.common.test_chat_endpoint import reply
 from tests.envs.retrieval.servers import http, replying
 from tests.served import served, taught
@@ -17,8 +17,7 @@ from trca.records import read_rollouts, write_rollouts
 
 
 def test_the_first_and_the_last_part_of_a_run_stand_beside_each_other(recorded_run, tmp_path):
-    result = trca("diagnose", recorded_run, "--output", tmp_path)
-    assert result.exit_code == 0, result.output
+    output = done("diagnose", recorded_run, "--output", tmp_path)
     told = json.loads((tmp_path / "diagnosis.json").read_text())
     assert list(told) == ["iteration 1", "iteration 3", "alarms"]
     part = told["iteration 1"]
@@ -28,7 +27,7 @@ def test_the_first_and_the_last_part_of_a_run_stand_beside_each_other(recorded_r
     assert part["classes"]["Other"] == 0.0
     assert part["classes"]["Validity"] > 0.3
     assert part["classes"]["Execution"] > 0.0
-    line = next(line for line in result.output.splitlines() if "failed rollouts  " in line)
+    line = next(line for line in output.splitlines() if "failed rollouts  " in line)
     assert line.split() == ["failed", "rollouts", "66.7%", "66.7%"]
     assert (tmp_path / "diagnosis.png").stat().st_size > 10_000
 
@@ -39,8 +38,7 @@ def test_groups_of_two_iterations_are_two_groups(recorded_run, tmp_path):
     for iteration in range(1, 11):
         folder = run / f"rollouts/iteration_{iteration:06d}"
         shutil.copytree(recorded_run / "rollouts/iteration_000001", folder, dirs_exist_ok=True)
-    result = trca("diagnose", run)
-    assert result.exit_code == 0, result.output
+    done("diagnose", run)
     parts = json.loads((run / "diagnosis.json").read_text())
     assert list(parts) == ["iterations 1-2", "iterations 9-10", "alarms"]
     assert (parts["iterations 1-2"]["rollouts"], parts["iterations 1-2"]["groups"]) == (12, 4)
@@ -50,8 +48,7 @@ def test_the_groups_of_a_file_are_its_tasks(recorded_run, tmp_path):
     rollouts = list(read_rollouts(recorded_run / "rollouts/iteration_000003/train.parquet"))
     one = tmp_path / "evaluation.parquet"
     write_rollouts(one, [replace(rollout, group=0) for rollout in rollouts])
-    result = trca("diagnose", one)
-    assert result.exit_code == 0, result.output
+    done("diagnose", one)
     assert json.loads((tmp_path / "diagnosis.json").read_text())["all"]["groups"] == 2
 
 
@@ -69,20 +66,15 @@ def test_what_cannot_be_diagnosed_is_refused_with_the_mend(recorded_run, tmp_pat
         ([tmp_path / "nothing.parquet"], "there is nothing at"),
         (["nothing"], "no run"),
     ):
-        result = trca("diagnose", *options)
-        assert result.exit_code == 2, result.output
-        assert message in " ".join(result.output.split())
+        assert message in refused("diagnose", *options)
 
 
 def test_a_read_only_run_is_diagnosed_in_another_folder(recorded_run, read_only_copy, tmp_path):
     path = read_only_copy(recorded_run)
-    result = trca("diagnose", path)
-    assert result.exit_code == 2, result.output
-    refusal = " ".join(result.output.split())
+    refusal = refused("diagnose", path)
     assert f"cannot write to {path}: " in refusal
     assert "name another folder by --output" in refusal
-    result = trca("diagnose", path, "--output", tmp_path / "study")
-    assert result.exit_code == 0, result.output
+    done("diagnose", path, "--output", tmp_path / "study")
     assert (tmp_path / "study" / "diagnosis.png").exists()
 
 
@@ -144,9 +136,8 @@ def test_labels_that_came_before_an_endpoint_failed_are_kept(recorded_run, tmp_p
 
 def test_a_judge_and_its_endpoint_go_together(recorded_run):
     for options in (["--judge=m"], ["--base-url=http://127.0.0.1:9/v1"]):
-        result = trca("diagnose", recorded_run, *options)
-        assert result.exit_code == 2
-        assert "--judge NAME and --base-url URL go together" in result.output
+        words = refused("diagnose", recorded_run, *options)
+        assert "--judge NAME and --base-url URL go together" in words
 
 
 @pytest.mark.slow
@@ -166,15 +157,14 @@ def test_a_real_server_labels(recorded_run, tmp_path, free_port):
 
 
 def test_each_role_of_a_team_has_a_study_of_its_own(recorded_team, tmp_path):
-    result = trca("diagnose", recorded_team, "--output", tmp_path)
-    assert result.exit_code == 0, result.output
+    output = done("diagnose", recorded_team, "--output", tmp_path)
     studies = {
         role: json.loads((tmp_path / f"diagnosis_{role}.json").read_text())["iteration 1"]
         for role in ("planner", "executor")
     }
     for role, study in studies.items():
         assert (study["rollouts"], study["groups"], study["failure_rate"]) == (4, 2, 0.5)
-        assert role in result.output.splitlines()
+        assert role in output.splitlines()
         assert (tmp_path / f"diagnosis_{role}.png").stat().st_size > 1000
     assert studies["planner"]["steps"] < studies["executor"]["steps"]
     assert set(studies["planner"]["fired"]) == set(message_judge().library.ids)

@@ -8,9 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from trca.cli import app
+from tests.cli.calls import done, refused, trca
 from trca.common.errors import words
 
 SMALL = [
@@ -32,7 +31,7 @@ def train(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments):
-        return CliRunner().invoke(app, ["train", "quickstart", *SMALL, *arguments])
+        return trca("train", "quickstart", *SMALL, *arguments)
 
     return run
 
@@ -44,29 +43,25 @@ def one_line(text):
     return lines[0]
 
 
-def test_a_credit_rule_that_lacks_a_parameter_is_refused_before_anything_is_made(train, tmp_path):
-    (tmp_path / "rule.py").write_text("def mine(batch, weight): ...\n")
-    result = train("--set", "credit=rule.py:mine")
-    assert result.exit_code == 2
-    assert "needs weight" in one_line(result.output)
-    assert not (tmp_path / "outputs").exists()
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--set=num_learners=1", "--set=num_gpus_per_learner=64"], "asks for 64 GPUs"),
         (["--set=num_learners=1", "--set=num_gpus_per_learner=1"], "asks for 1 GPU and"),
-        (["--set=group_size=1"], "group_size is 1"),
         (["--set=max_prompt_tokens=10"], "max_prompt_tokens is 10"),
-        (["--model=./nothing"], "no model at"),
+        (["--set=credit=rule.py:mine"], "needs weight"),
+        (["--model=empty"], "empty"),
+        (["--storage-path=rule.py"], "a file is in the way"),
+        (["--storage-path=rule.py/runs"], "a file is in the way"),
+        (["--storage-path=/proc/runs"], "cannot write to /proc/runs"),
     ],
 )
 def test_what_cannot_work_is_refused_before_anything_is_made(train, tmp_path, arguments, message):
+    (tmp_path / "rule.py").write_text("def mine(batch, weight): ...\n")
+    (tmp_path / "empty").mkdir()
     result = train(*arguments)
     assert result.exit_code == 2, result.output
     assert message in one_line(result.output)
-    assert not (tmp_path / "outputs").exists()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["empty", "rule.py"]
 
 
 def test_a_sweep_and_a_run_are_no_configs(tmp_path, monkeypatch):
@@ -81,32 +76,8 @@ def test_a_sweep_and_a_run_are_no_configs(tmp_path, monkeypatch):
         ),
         (["inspect", "outputs"], "outputs is no run: it has no config.yaml. A run in it: outputs/"),
     ):
-        result = CliRunner().invoke(app, arguments)
-        assert result.exit_code == 2, result.output
-        assert message in one_line(result.output)
-
-
-def test_a_folder_that_is_no_model_is_refused_by_name(train, tmp_path):
-    (tmp_path / "empty").mkdir()
-    result = train("--model=empty")
-    assert result.exit_code == 2
-    assert "empty" in one_line(result.output)
-    assert not (tmp_path / "outputs").exists()
-
-
-def test_a_storage_path_that_is_a_file_is_refused(train, tmp_path):
-    (tmp_path / "file").write_text("mine")
-    for path in ("file", "file/runs"):
-        result = train(f"--storage-path={path}")
-        assert result.exit_code == 2
-        assert "a file is in the way" in one_line(result.output)
-    assert (tmp_path / "file").read_text() == "mine"
-
-
-def test_a_storage_path_that_cannot_be_written_is_refused(train):
-    result = train("--storage-path=/proc/runs")
-    assert result.exit_code == 2
-    assert "cannot write to /proc/runs" in one_line(result.output)
+        output = refused(*arguments)
+        assert message in one_line(output)
 
 
 @contextmanager
@@ -139,9 +110,8 @@ def test_a_disk_that_is_full_at_the_checkpoint_says_what_to_do_and_the_run_goes_
     assert "Nothing is saved yet. Resume: trca train --resume" in result.output
     status = json.loads(Path("outputs/quickstart/status.json").read_text())
     assert status["state"] == "failed"
-    result = CliRunner().invoke(app, ["train", "--resume=quickstart"])
-    assert result.exit_code == 0, result.output
-    assert "1/1" in result.output
+    output = done("train", "--resume=quickstart")
+    assert "1/1" in output
 
 
 def test_a_run_whose_every_group_is_missing_ends_with_the_first_reason_and_the_log(
@@ -203,9 +173,7 @@ def test_a_run_in_use_is_refused_and_names_the_process(tmp_path):
     run = RunFolder.create(tmp_path, "mine")
     run.write_settings({"algorithm": "GRPO"})
     with run.locked():
-        result = CliRunner().invoke(app, ["train", f"--resume={run.path}"])
-        assert result.exit_code == 2
-        assert f"is in use by process {os.getpid()}" in result.output
+        assert f"is in use by process {os.getpid()}" in refused("train", f"--resume={run.path}")
     with run.locked():
         pass
 

@@ -3,9 +3,8 @@
 import json
 
 import pytest
-from typer.testing import CliRunner
 
-from trca.cli import app
+from tests.cli.calls import done
 from trca.policies.models import load_tokenizer
 from trca.policies.shrunk import shrunk_model
 from trca.records import read_rollouts
@@ -25,9 +24,8 @@ def model():
 
 def evaluate(*arguments):
     short = ("--tasks=2", "--set=env_config.max_steps=2", "--transcripts")
-    result = CliRunner().invoke(app, ["evaluate", *short, *arguments])
-    assert result.exit_code == 0, result.output
-    return " ".join(result.output.split())
+    output = done("evaluate", *short, *arguments)
+    return " ".join(output.split())
 
 
 def evaluation(folder):

@@ -6,11 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
+from tests.cli.calls import refused
 from trca.algorithms.settings.parameters import TextParameters
 from trca.algorithms.settings.sweeps import SweepSettings
-from trca.cli import app
 from trca.cli.commands.new_env import write_package
 from trca.rubric import RubricLibrary
 from trca.tune_configs.files import read
@@ -104,7 +103,5 @@ def test_a_name_that_cannot_be_is_refused_and_nothing_is_written(
 ):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "taken").mkdir()
-    result = CliRunner().invoke(app, ["new-env", name])
-    assert result.exit_code == 2
-    assert words in " ".join(result.output.split())
+    assert words in refused("new-env", name)
     assert [path.name for path in tmp_path.iterdir()] == ["taken"]

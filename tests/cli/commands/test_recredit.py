@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.cli.commands.test_inspect import trca
+from tests.cli.calls import done, refused
 from trca.envs.teams.messages import message_judge
 from trca.records import read_rollouts, write_rollouts
 from trca.runs.folder import RunFolder
@@ -22,9 +22,8 @@ def recredit(recorded_run, tmp_path):
 
     def call(*arguments):
         path = tmp_path / "change.json"
-        result = trca("recredit", recorded_run, *arguments, f"--output={path}")
-        assert result.exit_code == 0, result.output
-        return json.loads(path.read_text()), result.output
+        output = done("recredit", recorded_run, *arguments, f"--output={path}")
+        return json.loads(path.read_text()), output
 
     return call
 
@@ -77,9 +76,7 @@ def test_what_cannot_be_credited_again_is_refused_with_the_mend(recorded_run):
         (["--credit=grpo", "--set=lambda_=0.5"], "belongs to ShapedReturn and TRCA, not to GRPO"),
         (["--credit=grpo", "--iteration=2"], "no training rollouts of iteration 2: choose 1, 3"),
     ):
-        result = trca("recredit", recorded_run, *options)
-        assert result.exit_code == 2, result.output
-        assert message in " ".join(result.output.split())
+        assert message in refused("recredit", recorded_run, *options)
 
 
 def test_the_comparison_is_json_that_any_reader_takes(recredit, recorded_run, tmp_path):
@@ -88,9 +85,8 @@ def test_the_comparison_is_json_that_any_reader_takes(recredit, recorded_run, tm
     assert silent
     assert all(each["before"] is None for each in silent)
     nowhere = tmp_path / "nowhere/change.json"
-    result = trca("recredit", recorded_run, "--credit=grpo", f"--output={nowhere}")
-    assert result.exit_code == 2, result.output
-    assert "there is no folder" in result.output
+    words = refused("recredit", recorded_run, "--credit=grpo", f"--output={nowhere}")
+    assert "there is no folder" in words
 
 
 def test_rollouts_of_another_library_are_refused(recorded_run, tmp_path):
@@ -100,19 +96,17 @@ def test_rollouts_of_another_library_are_refused(recorded_run, tmp_path):
     for rollout in rollouts:
         rollout.operators = ("renamed", *rollout.operators[1:])
     write_rollouts(rollout_file(changed, "train", 1), rollouts)
-    result = trca("recredit", changed.path, "--credit=grpo")
-    assert result.exit_code == 2
-    assert "rubric library of the rollouts differs" in " ".join(result.output.split())
+    words = refused("recredit", changed.path, "--credit=grpo")
+    assert "rubric library of the rollouts differs" in words
 
 
 def test_each_role_of_a_team_is_credited_by_itself(recorded_team, tmp_path):
     path = tmp_path / "change.json"
-    result = trca("recredit", recorded_team, "--credit=trca", f"--output={path}")
-    assert result.exit_code == 0, result.output
+    output = done("recredit", recorded_team, "--credit=trca", f"--output={path}")
     roles = json.loads(path.read_text())["roles"]
     assert list(roles) == ["planner", "executor"]
     for role, told in roles.items():
-        assert f", {role}: {told['steps']} steps of 4 rollouts in 2 groups" in result.output
+        assert f", {role}: {told['steps']} steps of 4 rollouts in 2 groups" in output
         assert told["before"] == told["after"]
         assert told["before"]["steps"] > 0.5
     assert {o["operator"] for o in roles["planner"]["operators"]} == set(

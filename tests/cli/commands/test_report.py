@@ -3,15 +3,15 @@
 import csv
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from statistics import stdev
 
 import pytest
-from typer.testing import CliRunner
 
+from tests.cli import calls
 from trca.algorithms.settings.parameters import TextParameters, switch
 from trca.analysis.paper_tables import as_latex, as_markdown, read_run, tables
-from trca.cli import app
 from trca.cli.commands.report import note, over_setting
 from trca.runs.folder import RunFolder
 from trca.tune_configs.files import read
@@ -55,8 +55,7 @@ def household(run):
     ]
 
 
-def trca(*arguments):
-    return CliRunner().invoke(app, ["report", *map(str, arguments)])
+trca, done, refused = (partial(call, "report") for call in calls.ALL)
 
 
 def test_runs_that_differ_in_seed_are_one_row_with_mean_and_spread(household):
@@ -145,9 +144,8 @@ def test_a_setting_can_tell_rows_apart(run):
 
 def test_the_command_writes_tables_and_figures(household, tmp_path):
     out = tmp_path / "report"
-    result = trca(*household, "--output", out)
-    assert result.exit_code == 0, result.output
-    assert "| GRPO † |" in result.output
+    output = done(*household, "--output", out)
+    assert "| GRPO † |" in output
     page = (out / "report.md").read_text()
     for name in ("alfworld_tiny_curves", "alfworld_tiny_budgets", "alfworld_tiny_types"):
         assert f"({name}.svg)" in page
@@ -178,8 +176,7 @@ def test_a_setting_of_numbers_is_drawn_by_type_of_task(run, tmp_path):
     words = [read_run(name, "", ["ablation"]) for name in names[:1]]
     assert over_setting(tables(words, False)[0], words) is None
     out = tmp_path / "report"
-    result = trca(*names, "--by", "lambda_", "--no-paper", "--output", out)
-    assert result.exit_code == 0, result.output
+    done(*names, "--by", "lambda_", "--no-paper", "--output", out)
     assert "(alfworld_tiny_lambda_.svg)" in (out / "report.md").read_text()
     assert (out / "alfworld_tiny_lambda_.png").stat().st_size > 10_000
 
@@ -206,8 +203,7 @@ def test_a_method_without_a_type_of_task_is_drawn_and_named(run, tmp_path):
     }
     for given, left_out in ((names.values(), "TRCA, GRPO"), ([names["a"], names["b"]], "")):
         out = tmp_path / f"report{len(given)}"
-        result = trca(*given, "--no-paper", "--output", out)
-        assert result.exit_code == 0, result.output
+        done(*given, "--no-paper", "--output", out)
         types, page = (out / "alfworld_tiny_types.svg").read_text(), (out / "report.md").read_text()
         assert all(types.count(f"<!-- {name} -->") == 1 for name in ("TRCA", "GRPO"))
         assert ("radar" in page) == bool(left_out)
@@ -232,24 +228,19 @@ def test_a_sweep_is_refused_with_the_name_of_a_trial(run, tmp_path):
     (trial / "trial.json").write_text("{}")
     for command in ("report", "inspect", "view", "diagnose", "recredit"):
         rule = ["--credit", "gigpo"] if command == "recredit" else []
-        result = CliRunner().invoke(app, [command, str(folder), *rule])
-        assert result.exit_code == 2, command
-        assert f"is a sweep: name a trial of it, such as {trial}" in " ".join(
-            result.output.split()
-        ), command
+        words = calls.refused(command, folder, *rule)
+        assert f"is a sweep: name a trial of it, such as {trial}" in words, command
 
 
 def test_a_run_that_has_not_ended_is_refused_with_the_mend(household, tmp_path):
     (tmp_path / "outputs" / "b" / "evaluation.json").unlink()
-    result = trca(*household, "--output", tmp_path / "report")
-    assert result.exit_code == 2
-    assert "resume the run to its end first" in " ".join(result.output.split())
+    assert "resume the run to its end first" in refused(*household, "--output", tmp_path / "report")
     assert not (tmp_path / "report").exists()
 
 
 def test_a_run_that_was_killed_after_an_evaluation_or_stopped_by_a_sweep_is_refused(run, tmp_path):
     killed = run("killed", [row("All", 0.4)], iterations=7)
-    for command in (trca(killed), CliRunner().invoke(app, ["compare", killed, killed])):
+    for command in (trca(killed), calls.trca("compare", killed, killed)):
         assert command.exit_code == 2
         assert "not finished, it ends after iteration 7 of 25: resume" in " ".join(
             command.output.split()
@@ -274,16 +265,13 @@ def test_a_run_without_results_and_one_that_is_named_twice_are_refused(run, hous
         ([empty], "evaluation.json is no evaluation"),
         ([household[0], f"{household[0]}/"], "is named twice"),
     ):
-        result = trca(*runs, "--output", tmp_path / "report")
-        assert result.exit_code == 2, result.output
-        assert words in " ".join(result.output.split())
+        assert words in refused(*runs, "--output", tmp_path / "report")
 
 
 def test_files_beside_the_trials_of_a_sweep_are_left_out(household, tmp_path):
     (tmp_path / "outputs" / "tuner.pkl").touch()
     runs = sorted((tmp_path / "outputs").glob("*"))
-    result = trca(*runs, "--output", tmp_path / "report")
-    assert result.exit_code == 0, result.output
+    done(*runs, "--output", tmp_path / "report")
     assert (tmp_path / "report" / "report.md").exists()
 
 
@@ -334,9 +322,8 @@ def test_a_trial_that_is_named_by_two_folders_is_refused(run, tmp_path):
     ]
     options = ["--by=lambda_", "--no-paper", f"--output={tmp_path}/report"]
     for twice in ([first, *others, orphan], [orphan, first]):
-        result = trca(*twice, *options)
-        assert result.exit_code == 2, result.output
-        words = " ".join(result.output.split())
+        output = refused(*twice, *options)
+        words = output
         assert "they have the same settings, games and seed 1. Name one of them" in words
         assert first in words
         assert orphan in words

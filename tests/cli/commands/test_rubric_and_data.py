@@ -7,24 +7,18 @@ from pathlib import Path
 from shutil import copytree
 
 import pytest
-from typer.testing import CliRunner
 
-from trca.cli import app
+from tests.cli.calls import done, refused, trca
 from trca.envs.registration import env_class
 from trca.rubric import RubricLibrary
 from trca.rubric.conditions import field_meanings, field_terms
 
 
-def trca(*arguments):
-    return CliRunner().invoke(app, arguments)
-
-
 def show(library, columns):
     """What ``trca rubric show`` prints into a pipe of so many columns, as one line of words."""
-    result = CliRunner().invoke(app, ["rubric", "show", library], env={"COLUMNS": str(columns)})
-    assert result.exit_code == 0
-    assert max(map(len, result.output.splitlines())) <= columns
-    return " ".join(result.output.split())
+    output = done("rubric", "show", library, env={"COLUMNS": str(columns)})
+    assert max(map(len, output.splitlines())) <= columns
+    return " ".join(output.split())
 
 
 @pytest.mark.parametrize("columns", [60, 80])
@@ -52,18 +46,14 @@ def test_every_fact_and_binding_field_is_listed_with_type_and_meaning(environmen
 
 
 def test_facts_of_an_unknown_environment_name_the_nearest():
-    result = trca("rubric", "facts", "alfwurld")
-    assert result.exit_code == 2
-    assert "did you mean 'alfworld'" in result.output
+    assert "did you mean 'alfworld'" in refused("rubric", "facts", "alfwurld")
 
 
 def test_check_accepts_a_sound_library_and_names_what_is_wrong_with_another(tmp_path):
     assert trca("rubric", "check").exit_code == 0
     path = tmp_path / "mine.yaml"
     path.write_text("environment: alfworld\noperators: []\n")
-    result = trca("rubric", "check", str(path))
-    assert result.exit_code == 2
-    assert "mine.yaml: 0 evidence operators" in result.output
+    assert "mine.yaml: 0 evidence operators" in refused("rubric", "check", str(path))
 
 
 KEY_DOOR = Path(__file__).parents[3] / "examples" / "key_door" / "key_door"
@@ -128,9 +118,8 @@ def test_a_broken_archive_of_games_is_refused(tmp_path):
     archive = tmp_path / "games.zip"
     with zipfile.ZipFile(archive, "w") as file:
         file.writestr("readme.txt", "nothing here")
-    result = trca("data", "alfworld", "--from", str(archive), "--to", str(tmp_path / "games"))
-    assert result.exit_code == 2
-    assert "no games in this archive" in result.output
+    words = refused("data", "alfworld", "--from", str(archive), "--to", str(tmp_path / "games"))
+    assert "no games in this archive" in words
 
 
 def test_help_needs_neither_torch_nor_ray():

@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 import yaml
-from typer.testing import CliRunner
 
+from tests.cli.calls import done, trca
 from tests.envs.retrieval.servers import http, replying
-from trca.cli import app
 from trca.rubric import RubricLibrary
 
 FOLDER = Path(__file__).parents[3] / "examples" / "key_door" / "key_door"
@@ -25,7 +24,7 @@ def completion(text):
 def build(url, to="rubric.yaml", *more):
     base = url.removesuffix("/retrieve") + "/v1"
     arguments = [KEY_DOOR, f"--to={to}", f"--base-url={base}", "--model=some-model", *more]
-    return CliRunner().invoke(app, ["rubric", "build", *arguments], env={"OPENAI_API_KEY": SECRET})
+    return trca("rubric", "build", *arguments, env={"OPENAI_API_KEY": SECRET})
 
 
 def body(request):
@@ -51,8 +50,7 @@ def test_one_call_writes_a_library_that_judges(here):
     assert told.prompt == asked["messages"][0]["content"]
     assert SECRET.encode() in requests[0]
     assert SECRET not in (here / "rubric.yaml").read_text() + result.output
-    checked = CliRunner().invoke(app, ["rubric", "check", "rubric.yaml", f"--env={KEY_DOOR}"])
-    assert checked.exit_code == 0, checked.output
+    done("rubric", "check", "rubric.yaml", f"--env={KEY_DOOR}")
 
 
 def test_bad_replies_go_back_with_their_errors_until_one_holds(here):

@@ -5,9 +5,8 @@ import sys
 
 import httpx
 import pytest
-from typer.testing import CliRunner
 
-from trca.cli import app
+from tests.cli.calls import refused
 from trca.envs.retrieval.http import HttpRetriever
 from trca.envs.retrieval.indexing import index_corpus
 from trca.envs.retrieval.passages import Passage
@@ -52,6 +51,4 @@ def test_an_index_that_is_not_there_ends_the_command(tmp_path, free_port):
     ],
 )
 def test_wrong_arguments_are_named(arguments, problem):
-    result = CliRunner().invoke(app, ["serve-retriever", *arguments])
-    assert result.exit_code == 2
-    assert problem in result.output
+    assert problem in refused("serve-retriever", *arguments)

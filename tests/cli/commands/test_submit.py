@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pytest
 import yaml
-from typer.testing import CliRunner
 
+from tests.cli import calls
+from tests.cli.calls import done
 from tests.cli.commands.test_train import SMALL
-from trca.cli import app
-from trca.cli.run.submission import requirements
+from trca import rubric
 from trca.runs.folder import RunFolder
 
+RUBRIC = "libraries/alfworld.yaml"
 GIVEN = [part for part in SMALL if part.startswith("--set")]
 SETTINGS = [*GIVEN, "--set=model=shrunk:Qwen/Qwen2.5-1.5B-Instruct", "--set=iterations=1"]
 
@@ -28,21 +29,18 @@ def here(tmp_path, monkeypatch):
 
 
 def submit(*arguments):
-    return CliRunner().invoke(app, ["submit", "quickstart", *arguments])
+    return calls.trca("submit", "quickstart", *arguments)
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--to=ray"], "--storage-path is missing: name what every node reaches"),
-        (["--to=ray", "--storage-path=outputs"], "--storage-path is outputs: name what"),
-        (
-            ["--to=skypilot", "--storage-path=/mnt/runs"],
-            "the machines that SkyPilot rents share",
-        ),
-        (["--to=kuberay", "--storage-path=s3://b/r"], "name one that has trca with --image"),
-        (["--to=slurm", "--set=num_gpus_per_learner=1", "--gpus=1"], "asks for 2 GPUs and"),
-        (["--to=slurm", "--set=lr=-1"], "lr"),
+        ([], "--storage-path is missing: name what every node reaches"),
+        (["--storage-path=outputs"], "--storage-path is outputs: name what"),
+        (["--storage-path=/mnt/runs", "--set=lr=-1"], "lr"),
+        (["--to=slurm"], "copy examples/cluster/slurm.sbatch"),
+        (["--to=kuberay"], "copy examples/cluster/kuberay.yaml"),
+        (["--to=skypilot"], "copy examples/cluster/skypilot.yaml"),
     ],
 )
 def test_what_a_cluster_could_not_run_is_refused_here(here, arguments, message):
@@ -52,138 +50,30 @@ def test_what_a_cluster_could_not_run_is_refused_here(here, arguments, message):
     assert not list(here.iterdir())
 
 
-@pytest.mark.parametrize("to", ["ray", "slurm", "kuberay", "skypilot"])
-def test_a_dry_run_prints_the_job_and_writes_nothing(here, to):
-    result = submit(f"--to={to}", "--storage-path=s3://b/r", "--image=me/trca", "--dry-run")
+def test_a_dry_run_shows_the_job_and_writes_nothing(here):
+    (here / "mine.yaml").write_text((Path(rubric.__file__).parent / RUBRIC).read_text())
+    given = "--set=env_config.library=mine.yaml"
+    result = submit("--to=ray", "--storage-path=s3://b/r", given, "--dry-run")
     assert result.exit_code == 0, result.output
-    assert "--storage-path s3://b/r --auto-resume" in result.output
+    command = "train config.yaml --name quickstart --storage-path s3://b/r --auto-resume"
+    assert f"python -m trca {command}\n" in result.output
     assert "env: trca/ALFWorld-v0" in result.output
-    assert not list(here.iterdir())
+    assert "In the same folder: trca/, mine.yaml" in result.output
+    assert [path.name for path in here.iterdir()] == ["mine.yaml"]
 
 
-def test_a_sweep_is_one_job_with_the_machines_of_its_trials(here):
+def test_a_sweep_is_one_job(here):
     (here / "mine.yaml").write_text(
         "base: quickstart\nsample: {lr: {loguniform: [1e-4, 1e-3]}}\nsamples: 4\nsearch: optuna\n"
-        "set: {num_env_runners: 2, num_learners: 1, num_gpus_per_learner: 1}\n"
         "seeds: [0]\nside_by_side: 4\n"
     )
-    result = CliRunner().invoke(
-        app,
-        ["submit", "mine.yaml", "--to=slurm", "--nodes=2", "--name=mine", "--set=iterations=3"],
+    output = done(
+        "submit", "mine.yaml", "--storage-path=s3://b/r", "--set=iterations=3", "--dry-run"
     )
-    assert result.exit_code == 0, result.output
-    job = here / "jobs" / "mine"
-    script = (job / "job.sbatch").read_text()
-    assert "#SBATCH --cpus-per-task=8" in script  # 4 trials of 3 CPUs and a driver, on 2 nodes
-    assert "#SBATCH --gpus-per-node=2" in script
-    assert (
-        "-m trca sweep config.yaml --name mine --storage-path runs --auto-resume"
-        in (job / "run.sh").read_text()
-    )
-    assert "optuna" in (job / "requirements.txt").read_text()
-    config = yaml.safe_load((job / "config.yaml").read_text())
-    assert (config["set"]["iterations"], config["samples"]) == (3, 4)
-    assert config["base"]["env"] == "trca/ALFWorld-v0"
-
-
-@pytest.mark.parametrize("to", ["kuberay", "skypilot"])
-def test_a_job_on_official_games_fetches_the_games(here, to):
-    (here / "mine.yaml").write_text(
-        "base: quickstart\ngrid: {lambda_: [0.2, 0.8]}\nseeds: [0]\n"
-        "panels: [{env_config.games: small}, {env_config.games: official}]\n"
-    )
-    options = [f"--to={to}", "--storage-path=s3://b/r", "--image=me/trca", "--dry-run"]
-    for config in ("paper/alfworld_qwen2.5_1.5b", "mine.yaml"):
-        result = CliRunner().invoke(app, ["submit", config, *options])
-        assert result.exit_code == 0, result.output
-        assert "python -m trca data alfworld" in result.output
-    assert "python -m trca data" not in submit(*options).output
-
-
-def test_a_job_asks_for_the_base_and_for_what_its_run_needs():
-    declared = [
-        "gymnasium==1.2.2",
-        'ray[rllib,tune]==2.60.0; extra == "train"',
-        'trca[train]; extra == "vllm"',
-        'vllm==0.32.0; extra == "vllm"',
-        'peft; extra == "lora"',
-    ]
-    training = ["gymnasium==1.2.2", "ray[rllib,tune]==2.60.0"]
-    assert requirements(declared, ["train"]) == training
-    assert requirements(declared, ["train", "vllm"]) == [*training, "vllm==0.32.0"]
-
-
-def test_kubernetes_mounts_the_settings_where_the_job_reads_them(here):
-    (here / "mine.yaml").write_text((Path(__file__).parents[3] / RUBRIC).read_text())
-    result = submit(
-        *("--to=kuberay", "--storage-path=s3://b/r", "--image=me/trca", "--name=My_run"),
-        *("--nodes=2", "--gpus=4", "--set=env_config.library=mine.yaml"),
-    )
-    assert result.exit_code == 0, result.output
-    files, job = yaml.safe_load_all((here / "jobs/My_run/rayjob.yaml").read_text())
-    assert (files["kind"], job["kind"]) == ("ConfigMap", "RayJob")
-    assert files["metadata"]["name"] == job["metadata"]["name"] == "my-run"
-    spec = job["spec"]["rayClusterSpec"]
-    pods = [
-        spec["headGroupSpec"]["template"]["spec"],
-        spec["workerGroupSpecs"][0]["template"]["spec"],
-    ]
-    for pod in pods:
-        volume, container = pod["volumes"][0], pod["containers"][0]
-        assert container["resources"]["limits"]["nvidia.com/gpu"] == "4"
-        folder = here / "mounted"
-        for item in volume["configMap"]["items"]:  # what Kubernetes does with them
-            path = folder / item["path"]
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(files["data"][item["key"]])
-        assert container["volumeMounts"][0] == {"name": "job", "mountPath": "/job"}
-    assert "train /job/config.yaml" in job["spec"]["entrypoint"]
-    plan = CliRunner().invoke(app, ["train", str(folder / "config.yaml"), "--dry-run"])
-    assert plan.exit_code == 0, plan.output
-    assert str(folder / "files/mine.yaml") in plan.output
-
-
-RUBRIC = "trca/rubric/libraries/alfworld.yaml"
-
-SRUN = """#!/usr/bin/env bash
-# Slurm's srun on one machine: whatever the node, the command runs here.
-while [[ $1 == -* ]]; do [[ $1 == -w ]] && shift; shift; done
-exec "$@"
-"""
-
-
-@pytest.mark.slow
-def test_the_slurm_script_starts_ray_on_two_nodes_and_the_run_on_the_first(here):
-    result = submit("--to=slurm", "--nodes=2", *SETTINGS)
-    assert result.exit_code == 0, result.output
-    assert "cd jobs/quickstart && sbatch job.sbatch" in result.output
-    tools = here / "bin"
-    tools.mkdir()
-    for name, text in (("srun", SRUN), ("scontrol", "#!/bin/sh\necho one\necho two\n")):
-        (tools / name).write_text(text)
-        (tools / name).chmod(0o755)
-    job = here / "jobs/quickstart"
-    environment = {
-        **os.environ,
-        "PATH": f"{tools}:{Path(sys.executable).parent}:{os.environ['PATH']}",
-        "PYTHONPATH": "",
-        "SLURM_SUBMIT_DIR": str(job),
-        "SLURM_JOB_ID": str(os.getpid()),
-        "SLURM_JOB_NODELIST": "node[1-2]",
-        "RAY_TMPDIR": "/tmp",
-    }
-    ended = subprocess.run(
-        ["bash", "job.sbatch"],
-        cwd=job,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=240,
-    )
-    assert ended.returncode == 0, ended.stdout[-3000:] + ended.stderr[-3000:]
-    run = RunFolder.open(job / "runs/quickstart")
-    assert run.read_json("status.json")["state"] == "finished"
-    assert ended.stdout.count("Ray runtime started") == 2
+    assert "-m trca sweep config.yaml --name mine --storage-path s3://b/r" in output
+    assert "iterations: 3" in output
+    assert "samples: 4" in output
+    assert "env: trca/ALFWorld-v0" in output  # the base travels with the sweep
 
 
 def free_port():
@@ -277,6 +167,7 @@ def test_a_ray_cluster_takes_a_sweep_as_one_job(here, cluster):
 
 SUBMIT_SOON = """
 import trca.cli.commands.submit as submit
+from trca import rubric
 from trca.cli import app
 submit._PATIENCE_S = 3.0
 app(prog_name="trca")

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from typer.testing import CliRunner
 
+from tests.cli import calls
+from tests.cli.calls import done, refused
 from trca.algorithms.settings.parameters import TextParameters
-from trca.cli import app
 from trca.records import read_rollouts
 from trca.records.store import prompts_of, read_table
 from trca.runs.folder import RunFolder
@@ -108,27 +108,24 @@ def test_the_end_of_a_run_names_training_success_far_above_held_out_success(
     run.set_status("running", 3)
     monkeypatch.setattr("trca.cli.run.training.train", lambda *_: None)
     for command in (["train", "--resume=apart"], ["diagnose", "apart"]):
-        result = CliRunner().invoke(app, [*command, f"--storage-path={tmp_path}"])
-        assert result.exit_code == 0, result.output
+        output = done(*command, f"--storage-path={tmp_path}")
         words = "success is 80% in training (mean of 5 iterations) and 40% on held-out tasks"
-        assert (words in " ".join(result.output.split())) == said, result.output
+        assert (words in " ".join(output.split())) == said, output
 
 
 def test_a_job_that_starts_again_with_other_settings_is_refused(runs):
     command = ["train", "quickstart", *SMALL, "--name=quickstart", "--auto-resume"]
 
-    def refused(*more):
-        result = CliRunner().invoke(app, [*command, f"--storage-path={runs[0]}", *more])
-        assert result.exit_code == 2, result.output
-        return " ".join(result.output.split())
+    def words(*more):
+        return refused(*command, f"--storage-path={runs[0]}", *more)
 
-    assert "quickstart exists with lr: 0.0004, not 0.001: name another run" in refused(
+    assert "quickstart exists with lr: 0.0004, not 0.001: name another run" in words(
         "--set=lr=1e-3"
     )
-    assert "exists with algorithm: 'TRCA', not 'GRPO'" in refused("--algorithm=GRPO")
+    assert "exists with algorithm: 'TRCA', not 'GRPO'" in words("--algorithm=GRPO")
     more = "--set=env_config.max_steps=4"
-    assert "'max_steps': 3}, not {'games': 'small', 'max_steps': 4}" in refused(more)
-    assert "has its 3 iterations" in refused()
+    assert "'max_steps': 3}, not {'games': 'small', 'max_steps': 4}" in words(more)
+    assert "has its 3 iterations" in words()
 
 
 def test_a_job_is_compared_with_the_contents_of_copied_files(tmp_path):
@@ -138,19 +135,17 @@ def test_a_job_is_compared_with_the_contents_of_copied_files(tmp_path):
     run.write_settings(TextParameters.resolve(settings, "mine").flat())
     job = ["train", "quickstart", "--auto-resume", f"--storage-path={tmp_path}"]
     job += ["--dry-run", f"--set=env_config={{library: {library}, max_steps: 3}}"]
-    assert CliRunner().invoke(app, job).exit_code == 0
+    done(*job)
     for changed in ("--set=lambda_=0.5", "--set=env_config.max_steps=4"):
-        result = CliRunner().invoke(app, [*job, changed])
-        assert result.exit_code == 2, result.output
-        assert "exists with" in result.output
+        assert "exists with" in refused(*job, changed)
     (tmp_path / "elsewhere").mkdir()
     moved = Path(shutil.move(library, tmp_path / "elsewhere" / "mine.yaml"))
     job[-1] = f"--set=env_config={{library: {moved}, max_steps: 3}}"
-    assert CliRunner().invoke(app, job).exit_code == 0
+    done(*job)
     moved.write_text(f"{moved.read_text()}# another\n")
-    assert "mine.yaml (SHA-256" in CliRunner().invoke(app, job).output
+    assert "mine.yaml (SHA-256" in refused(*job)
     (tmp_path / "quickstart" / "trials").mkdir()
-    assert "is a sweep: resume it by" in CliRunner().invoke(app, job).output
+    assert "is a sweep: resume it by" in refused(*job)
 
 
 def test_a_run_whose_tasks_have_changed_is_not_continued(runs, tmp_path):
@@ -158,7 +153,7 @@ def test_a_run_whose_tasks_have_changed_is_not_continued(runs, tmp_path):
     panels = json.loads((folder / "panels.json").read_text())
     panels["train"]["hash"] = "0" * 16
     (folder / "panels.json").write_text(json.dumps(panels))
-    result = CliRunner().invoke(app, ["train", f"--resume={folder}", "--iterations=4"])
+    result = calls.trca("train", f"--resume={folder}", "--iterations=4")
     assert result.exit_code == 1, result.output
     assert "the train tasks of" in " ".join(result.output.split())
     assert json.loads((folder / "panels.json").read_text()) == panels
@@ -175,8 +170,7 @@ def test_a_run_folder_holds_all_that_a_run_leaves(runs):
     assert (path / "curve.png").stat().st_size > 1000
     assert list((path / "tensorboard").iterdir())
     assert RunFolder(path).checkpoint_iteration("last") == 3
-    inspected = CliRunner().invoke(app, ["inspect", str(path), "--iteration=3", "--json"])
-    lines = inspected.output.splitlines()
+    lines = done("inspect", path, "--iteration=3", "--json").splitlines()
     rollout = json.loads(lines[0])
     assert len(lines) == 4
     assert {"task_id", "group", "policy_version", "won", "steps"} <= set(rollout)
@@ -193,8 +187,7 @@ def test_every_panel_of_an_evaluation_has_a_report_of_its_own(runs):
     path = folder / "quickstart"
     shorter = ["--tasks=2", "--set=max_new_tokens=5"]
     for arguments in (["--tasks=4", "--seeds=2", "--transcripts"], ["--tasks=2"], shorter):
-        result = CliRunner().invoke(app, ["evaluate", f"{path}@last", *arguments])
-        assert result.exit_code == 0, result.output
+        done("evaluate", f"{path}@last", *arguments)
     reports = {
         report.stem: json.loads(report.read_text())
         for report in path.glob("evaluation_*")
@@ -222,12 +215,11 @@ def test_every_panel_of_an_evaluation_has_a_report_of_its_own(runs):
 def evaluated(path, *arguments):
     """The output of an evaluation of a run, its report, its page and its rollouts."""
     before = set(path.glob("evaluation_*.json"))
-    result = CliRunner().invoke(app, ["evaluate", *arguments, "--transcripts"])
-    assert result.exit_code == 0, result.output
+    output = done("evaluate", *arguments, "--transcripts")
     (file,) = set(path.glob("evaluation_*.json")) - before
     rollouts = list(read_rollouts(file.with_suffix(".parquet")))
     report = json.loads(file.read_text())
-    return " ".join(result.output.split()), report, file.with_suffix(".md").read_text(), rollouts
+    return " ".join(output.split()), report, file.with_suffix(".md").read_text(), rollouts
 
 
 def tokens(rollout):
@@ -271,18 +263,14 @@ def test_a_read_only_run_is_evaluated_and_exported(runs, read_only_copy, tmp_pat
     shutil.rmtree(finished / "checkpoints/iteration_000003/model", ignore_errors=True)
     path = str(read_only_copy(finished))
     command = ["evaluate", path, "--tasks=2"]
-    result = CliRunner().invoke(app, command)
-    assert result.exit_code == 2, result.output
-    refusal = " ".join(result.output.split())
+    refusal = refused(*command)
     assert f"cannot write to {path}: " in refusal
     assert "name another folder by --output" in refusal
     for _ in range(2):
-        result = CliRunner().invoke(app, [*command, f"--output={tmp_path}/reports"])
-        assert result.exit_code == 0, result.output
+        done(*command, f"--output={tmp_path}/reports")
     assert len(list(tmp_path.glob("reports/evaluation_*.json"))) == 1
     assert len(list(tmp_path.glob("cache/exports/*/config.json"))) == 1
-    result = CliRunner().invoke(app, ["export", path, f"--to={tmp_path}/policy"])
-    assert result.exit_code == 0, result.output
+    done("export", path, f"--to={tmp_path}/policy")
 
 
 def test_the_interval_of_a_run_is_over_tasks(runs):
@@ -296,22 +284,16 @@ def test_the_interval_of_a_run_is_over_tasks(runs):
 def test_a_run_brings_its_own_config_and_a_missing_path_is_no_hub_name(runs, monkeypatch):
     folder, _ = runs
     monkeypatch.chdir(folder)
-    result = CliRunner().invoke(app, ["evaluate", "quickstart/", "--config=webshop"])
-    assert result.exit_code == 2
-    assert "brings its own settings" in result.output
+    assert "brings its own settings" in refused("evaluate", "quickstart/", "--config=webshop")
     (folder / "models").mkdir(exist_ok=True)
     for name in ("models/typo", "./typo", "quickstart/typo"):
-        result = CliRunner().invoke(app, ["evaluate", name])
-        assert result.exit_code == 2
-        assert f"no run {name!r}" in result.output
+        assert f"no run {name!r}" in refused("evaluate", name)
 
 
 def test_an_exported_policy_says_what_it_needs(runs):
     folder, _ = runs
     path = folder / "quickstart"
-    runner = CliRunner()
-    result = runner.invoke(app, ["export", f"{path}@last", "--to", str(folder / "policy")])
-    assert result.exit_code == 0, result.output
+    done("export", f"{path}@last", "--to", str(folder / "policy"))
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     model = AutoModelForCausalLM.from_pretrained(folder / "policy")
@@ -321,34 +303,12 @@ def test_an_exported_policy_says_what_it_needs(runs):
         assert part in card
     assert "| checkpoint | last, iteration 3: selected without a metric |" in card
     assert "likely too high" not in card
-    result = runner.invoke(app, ["export", f"{path}@best", "--to", str(folder / "best")])
-    assert result.exit_code == 0, result.output
+    done("export", f"{path}@best", "--to", str(folder / "best"))
     card = (folder / "best" / "README.md").read_text()
     assert "| checkpoint | best, iteration 3: the highest evaluation/success_rate (0.0%) of" in card
     assert "The highest of 2 numbers is likely too high" in card
     assert f"`trca evaluate {path}@best --split SPLIT`" in card
-    result = runner.invoke(app, ["export", str(path), "--to", str(folder / "policy")])
-    assert result.exit_code == 2
-    assert "is not empty" in result.output
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["quikstart"], "did you mean 'quickstart'"),
-        (["--set", "lrr=1"], "did you mean 'lr'"),
-        (["--set", "lr"], "write key=value"),
-        (["--algorithm", "TRCO"], "did you mean 'TRCA'"),
-        (["--games", "smal"], "did you mean 'small'"),
-        (["--resume", "nothing"], "no run 'nothing'"),
-    ],
-)
-def test_what_is_wrong_is_said_before_anything_is_made(tmp_path, arguments, message):
-    storage = tmp_path / "runs"
-    result = CliRunner().invoke(app, ["train", *arguments, "--storage-path", str(storage)])
-    assert result.exit_code == 2
-    assert message in result.output
-    assert not storage.exists()
+    assert "is not empty" in refused("export", str(path), "--to", str(folder / "policy"))
 
 
 def test_a_run_that_was_stopped_does_not_end_where_it_stopped(runs, tmp_path):
@@ -357,39 +317,29 @@ def test_a_run_that_was_stopped_does_not_end_where_it_stopped(runs, tmp_path):
     stopped.set_status("interrupted", 3)
     stopped.write_config({**stopped.read_config(), "iterations": 5})
     again = ["train", "--resume=quickstart", f"--storage-path={tmp_path}", "--iterations=3"]
-    result = CliRunner().invoke(app, again)
-    assert result.exit_code == 2
-    assert "give more --iterations" in result.output
+    assert "give more --iterations" in refused(*again)
     assert stopped.read_config()["iterations"] == 5
 
 
 def test_a_run_that_is_through_or_changed_is_not_resumed(runs):
     folder, _ = runs
     common = ["train", "--resume=quickstart", f"--storage-path={folder}"]
-    result = CliRunner().invoke(app, common)
-    assert result.exit_code == 2
-    assert "give more --iterations" in result.output
-    result = CliRunner().invoke(app, [*common, "--seed=7"])
-    assert result.exit_code == 2
-    assert "a resumed run keeps its settings" in result.output
+    assert "give more --iterations" in refused(*common)
+    assert "a resumed run keeps its settings" in refused(*common, "--seed=7")
 
 
 def test_a_dry_run_of_the_papers_preset_needs_neither_games_nor_model(tmp_path, monkeypatch):
     monkeypatch.setenv("ALFWORLD_DATA", str(tmp_path / "nothing"))
     storage = tmp_path / "runs"
-    result = CliRunner().invoke(
-        app,
-        [
-            *("train", "paper/alfworld_qwen2.5_1.5b", "--dry-run"),
-            *("--set", "num_learners=1", "--set", "num_gpus_per_learner=64"),
-            f"--storage-path={storage}",
-        ],
+    output = done(
+        *("train", "paper/alfworld_qwen2.5_1.5b", "--dry-run"),
+        *("--set", "num_learners=1", "--set", "num_gpus_per_learner=64"),
+        f"--storage-path={storage}",
     )
-    assert result.exit_code == 0, result.output
     for part in ("6,400", "1,543,714,304", "optimizer state", "data missing", "trca data alfworld"):
-        assert part in result.output
-    assert "GPUs and this machine has" in result.output
-    assert result.output.index("rollouts in all") < result.output.index("lambda_: 0.8")
+        assert part in output
+    assert "GPUs and this machine has" in output
+    assert output.index("rollouts in all") < output.index("lambda_: 0.8")
     assert not storage.exists()
 
 
@@ -398,20 +348,8 @@ def test_a_dry_run_of_the_papers_preset_needs_neither_games_nor_model(tmp_path, 
 def test_a_gpu_for_the_driver_that_the_machine_lacks_is_refused_before_the_start(part, tmp_path):
     command = ["train", "quickstart", "--set", f"num_gpus_per_{part}=1", "--set"]
     command += [f"num_{part}s=0", f"--storage-path={tmp_path / 'runs'}"]
-    result = CliRunner().invoke(app, command)
-    assert result.exit_code == 2
-    assert "the run asks for 1 GPU and this machine has 0" in " ".join(result.output.split())
+    assert "the run asks for 1 GPU and this machine has 0" in refused(*command)
     assert not (tmp_path / "runs").exists()
-
-
-@pytest.mark.parametrize(
-    ("setting", "message"),
-    [("max_prompt_tokens=10", "max_prompt_tokens is 10"), ("group_size=1", "group_size is 1")],
-)
-def test_a_dry_run_refuses_what_the_run_would(setting, message):
-    result = CliRunner().invoke(app, ["train", "quickstart", "--dry-run", "--set", setting])
-    assert result.exit_code == 2
-    assert message in result.output
 
 
 def test_a_dry_run_builds_no_policy_and_counts_one_that_is_built(tmp_path, monkeypatch):
@@ -425,16 +363,14 @@ def test_a_dry_run_builds_no_policy_and_counts_one_that_is_built(tmp_path, monke
     monkeypatch.setenv("TRCA_CACHE", str(tmp_path))
 
     def counted(arguments, folder):
-        result = CliRunner().invoke(app, arguments)
-        assert result.exit_code == 0, result.output
+        output = done(*arguments)
         count = sum(p.numel() for p in load_model(str(folder)).parameters())
-        assert f" {count:,} " in result.output
-        assert "at most" not in result.output.split("parameters")[0].rsplit("model", 1)[1]
+        assert f" {count:,} " in output
+        assert "at most" not in output.split("parameters")[0].rsplit("model", 1)[1]
 
-    result = CliRunner().invoke(app, elsewhere)
-    assert result.exit_code == 0, result.output
-    assert "panel, evaluation" in result.output
-    assert "at most 974,912" in result.output
+    output = done(*elsewhere)
+    assert "panel, evaluation" in output
+    assert "at most 974,912" in output
     assert not (tmp_path / "tiny").exists()
 
     shutil.copytree(built, tiny_folder("trca/ALFWorld-v0", {"games": "small-9"}))
@@ -449,9 +385,8 @@ def test_a_damaged_file_of_the_shipped_policy_is_refused_before_the_run(tmp_path
     monkeypatch.setattr(shipped, "FOLDER", copy)
     with (copy / "alfworld" / "model.safetensors").open("r+b") as file:
         file.write(b"?")
-    result = CliRunner().invoke(app, ["train", "quickstart", f"--storage-path={tmp_path / 'runs'}"])
-    assert result.exit_code == 2
-    assert "model.safetensors: SHA-256 is" in result.output.replace("\n", "")
+    words = refused("train", "quickstart", f"--storage-path={tmp_path / 'runs'}")
+    assert "model.safetensors: SHA-256 is" in words
     assert not (tmp_path / "runs").exists()
 
 
@@ -459,9 +394,7 @@ def test_a_rule_that_reads_gold_is_told_before_anything_runs(tmp_path):
     rule = tmp_path / "peeking.py"
     rule.write_text("def peek(batch, *, gold_answers):\n    return 0 * batch.reward\n")
     dry = ["train", "quickstart", "--dry-run", f"--set=credit={rule}:peek"]
-    refused = CliRunner().invoke(app, dry)
-    assert refused.exit_code == 2
-    assert "set gold_in_training: true" in " ".join(refused.output.split())
-    told = CliRunner().invoke(app, [*dry, "--set=gold_in_training=true"])
-    assert "note: training reads gold_answers: the hidden truth of its tasks" in told.output
-    assert "gold_in_training: true" in told.output
+    assert "set gold_in_training: true" in refused(*dry)
+    output = done(*dry, "--set=gold_in_training=true")
+    assert "note: training reads gold_answers: the hidden truth of its tasks" in output
+    assert "gold_in_training: true" in output

@@ -7,11 +7,10 @@ from collections import Counter
 from functools import wraps
 
 import pytest
-from typer.testing import CliRunner
 
+from tests.cli.calls import done, trca
 from trca.algorithms.base.text_config import TextAlgorithmConfig
 from trca.algorithms.settings.parameters import TextParameters
-from trca.cli import app
 from trca.cli.preflight.preflight import Preflight
 from trca.cli.run import training
 from trca.common.extras import missing_training
@@ -54,15 +53,14 @@ def test_a_run_makes_environment_tokenizer_and_config_once_before_the_run_starts
         raise training.InterruptedRunError
 
     monkeypatch.setattr(training, "train", stop)
-    result = CliRunner().invoke(app, ["train", "quickstart", f"--storage-path={tmp_path}"])
+    result = trca("train", "quickstart", f"--storage-path={tmp_path}")
     assert result.exit_code == 130, result.output
     assert calls == ONCE
 
 
 def test_a_dry_run_makes_environment_tokenizer_and_config_once(calls):
-    result = CliRunner().invoke(app, ["train", "quickstart", "--dry-run"])
-    assert result.exit_code == 0, result.output
-    assert "panel, evaluation" in result.output
+    output = done("train", "quickstart", "--dry-run")
+    assert "panel, evaluation" in output
     assert calls == ONCE
 
 
@@ -96,7 +94,7 @@ def test_bfloat16_is_noted_on_a_processor_without_its_instructions(
     assert models.bfloat16_slowdown() > 0
     monkeypatch.setattr(models, "bfloat16_slowdown", lambda: slowdown)
     settings = {**read("quickstart"), "dtype": dtype}
-    with Preflight.of(settings) as preflight:
+    with Preflight(settings) as preflight:
         notes = [note for note in preflight.notes() if "set dtype: float32" in note]
     assert len(notes) == noted
     assert all(f"{slowdown:.0f} times slower in bfloat16" in note for note in notes)
@@ -132,6 +130,7 @@ def command(arguments, folder):
         ("evaluate owner/none", "the Hugging Face hub gives none"),
         ("train --set lrr=1", "did you mean 'lr'"),
         ("train --set lr=-1", "lr is -1"),
+        ("train --set lr", "write key=value"),
         ("train --set group_size=1", "group_size is 1"),
         ("train --algorithm TRCO", "did you mean 'TRCA'"),
         ("train --games smal", "did you mean 'small'"),
@@ -140,9 +139,10 @@ def command(arguments, folder):
         ("train --model ./nothing", "no model at './nothing'"),
         ("train --set num_learners=1 --set num_gpus_per_learner=64", "asks for 64 GPUs"),
         ("train --dry-run --set lrr=1", "did you mean 'lr'"),
+        ("train --dry-run --set group_size=1", "group_size is 1"),
         ("plan --gpus 4", "such as 4x80"),
         ("submit quickstart --to ray", "--storage-path is missing"),
-        ("submit quickstart --to slurm --set lrr=1", "did you mean 'lr'"),
+        ("submit quickstart --to slurm", "copy examples/cluster/slurm.sbatch"),
         ("evaluate outputs/nothing", "no run 'outputs/nothing'"),
         ("export outputs/nothing --to x", "no run 'outputs/nothing'"),
         ("jobs list --address http://127.0.0.1:9", "no Ray cluster answers"),
@@ -158,6 +158,7 @@ def test_refusals_and_helps_import_neither_ray_nor_torch(tmp_path, arguments, me
     assert code == (0 if "--help" in arguments else 2), output
     assert message in " ".join(output.split())
     assert imported == []
+    assert [path.name for path in (tmp_path / "outputs").iterdir()] == ["q"]  # nothing is made
 
 
 @pytest.mark.parametrize(

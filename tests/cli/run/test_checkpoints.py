@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from trca.algorithms.settings.parameters import TextParameters
-from trca.cli.preflight.environments import panel as split_of
+from trca.cli.preflight.preflight import panel as split_of
 from trca.cli.run import checkpoints
 from trca.cli.run.card import card
 from trca.cli.run.checkpoints import Policy, find_checkpoint, is_model_name, policy

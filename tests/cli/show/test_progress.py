@@ -28,39 +28,10 @@ def test_without_a_terminal_every_iteration_is_one_row_under_one_head():
         progress.show(row(2, **{"evaluation/success_rate": 0.5}))
     lines = out.getvalue().splitlines()
     assert lines[0] == "building ..."
-    assert lines[1].split() == [
-        "iteration",
-        "success",
-        "held",
-        "out",
-        "readable",
-        "score",
-        "r^F",
-        "r^B",
-        "seconds",
-        "left",
-    ]
-    assert lines[2].split() == [
-        "1/10",
-        "25.0%",
-        "-",
-        "98.0%",
-        "0.25",
-        "-0.100",
-        "0.200",
-        "2.0",
-        "0:18",
-    ]
-    assert lines[3].split() == [
-        "2/10",
-        "25.0%",
-        "50.0%",
-        "98.0%",
-        "0.25",
-        "-0.100",
-        "0.200",
-        "2.0",
-        "0:16",
+    assert [" ".join(line.split()) for line in lines[1:]] == [
+        "iteration success held out readable score r^F r^B seconds left",
+        "1/10 25.0% - 98.0% 0.25 -0.100 0.200 2.0 0:18",
+        "2/10 25.0% 50.0% 98.0% 0.25 -0.100 0.200 2.0 0:16",
     ]
     assert len({len(line) for line in lines[1:]}) == 1
     assert len(lines[1]) <= 80
@@ -95,11 +66,8 @@ def shown(rows):
 
 def test_a_run_that_learns_gets_no_warning():
     assert "warning" not in shown([row(k) for k in range(1, 13)])
-
-
-def test_an_imitation_has_no_ratio_and_gets_no_warning():
     imitated = row(1, grad_norm=9.4)
-    del imitated["ratio_mean"]
+    del imitated["ratio_mean"]  # imitation has no ratio
     assert "warning" not in shown([imitated])
 
 
@@ -133,7 +101,4 @@ def test_ten_iterations_without_success_are_named():
 
 
 def test_a_small_negative_reward_has_no_minus_sign():
-    out = io.StringIO()
-    with Progress(Console(file=out, soft_wrap=True), "run", 10) as progress:
-        progress.show(row(1, foundational_reward=-0.0001))
-    assert out.getvalue().splitlines()[-1].split()[5] == "0.000"
+    assert shown([row(1, foundational_reward=-0.0001)]).splitlines()[-1].split()[5] == "0.000"

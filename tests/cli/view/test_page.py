@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.commands.test_inspect import trca
+from tests.cli.calls import done
 from tests.cli.view.conftest import ATTACKS
 from trca.cli.view.bundle import single_file
 
@@ -70,8 +70,7 @@ def serving(*arguments):
 @pytest.fixture(scope="module")
 def exported(hostile_run, tmp_path_factory):
     path = tmp_path_factory.mktemp("export") / "rollouts.html"
-    result = trca("view", hostile_run, f"--export={path}")
-    assert result.exit_code == 0, result.output
+    done("view", hostile_run, f"--export={path}")
     return path
 
 

@@ -39,7 +39,7 @@ def compare(
     from trca.analysis.comparison import pair, read_report
     from trca.common.files import write_json
 
-    with refusing(ValueError, OSError):
+    with refusing():
         reports = [read_report(name) for name in (first, second)]
         paths = [Path(report["path"]).resolve() for report in reports]
         if paths[0] == paths[1]:
@@ -61,9 +61,9 @@ def _print(rows: list[Paired], reports: list[dict[str, Any]]) -> None:
     title = f"{panel['environment']} {panel['split']}, {rows[0].tasks} tasks in both"
     console.print(title, markup=False, style="bold")
     for name, report in zip("AB", reports, strict=True):
-        console.print(
-            f"{name}: {report.get('policy', report['path'])}{_missing(report)}", markup=False
-        )
+        missing = sum(outcome["won"] is None for outcome in report["outcomes"])
+        note = f" ({missing} episodes missing)" if missing else ""
+        console.print(f"{name}: {report.get('policy', report['path'])}{note}", markup=False)
     trained = [_trajectories(report) for report in reports]
     if None not in trained and trained[0] != trained[1]:
         console.print(
@@ -72,10 +72,8 @@ def _print(rows: list[Paired], reports: list[dict[str, Any]]) -> None:
             style="yellow",
         )
     for measure in dict.fromkeys(row.measure for row in rows):
-        table = terminal_table()
-        table.add_column(measure, no_wrap=True)
-        for heading in ("tasks", "A", "B", "B - A", "95% interval", "better", "worse", "p"):
-            table.add_column(heading, justify="right", no_wrap=True)
+        counts = ("better", "worse", "p")
+        table = terminal_table(measure, "tasks", "A", "B", "B - A", "95% interval", *counts)
         for row in rows:
             if row.measure == measure:
                 table.add_row(*_cells(row), style="bold" if row.task_type == "All" else "")
@@ -113,8 +111,3 @@ def _trajectories(report: Mapping[str, Any]) -> int | None:
     rows = RunFolder(Path(report["path"]).parent).metrics() if "iteration" in report else []
     ends = {row["iteration"]: int(row["trajectories"]) for row in rows}
     return ends.get(report.get("iteration"))
-
-
-def _missing(report: Mapping[str, Any]) -> str:
-    count = sum(outcome["won"] is None for outcome in report["outcomes"])
-    return f" ({count} episodes missing)" if count else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -12,6 +12,7 @@ from trca.cli.show.console import console, fail, refusing
 app = typer.Typer(
     no_args_is_help=True, help="Fetch and check official data; nothing else here needs any."
 )
+_DOMAIN: Final = {True: "in domain", False: "out of domain"}
 
 
 @app.command()
@@ -157,16 +158,14 @@ def searchqa(
         console.print(f"  {SOURCES['questions']}", markup=False)
         for dataset in DATASETS.values():
             hops = "several hops" if dataset.multi_hop else "one hop"
-            console.print(
-                f"  {dataset.name}: {_domain(dataset.in_domain)}, {hops}, {dataset.licence}",
-                markup=False,
-            )
+            about = f"{_DOMAIN[dataset.in_domain]}, {hops}, {dataset.licence}"
+            console.print(f"  {dataset.name}: {about}", markup=False)
         console.print("Fetch the passages, 21,015,324 of Wikipedia in 2018, or use another corpus:")
         console.print(f"  {SOURCES['corpus']}", markup=False)
         console.print(
-            "\nThen prepare them: trca data searchqa --questions FOLDER --to data/searchqa"
+            "\nThen prepare them: trca data searchqa --questions FOLDER --to data/searchqa\n"
+            "and: trca data searchqa --corpus wiki-18.jsonl.gz --to wiki --workers 8"
         )
-        console.print("and: trca data searchqa --corpus wiki-18.jsonl.gz --to wiki --workers 8")
         return
     if to is None or (corpus is not None and questions):
         fail("give --to, the folder to fill, and one of --corpus and --questions", code=2)
@@ -179,7 +178,7 @@ def searchqa(
     for name, splits in counts.items():
         published = DATASETS.get(name)
         sizes = ", ".join(f"{split} {count:,}" for split, count in sorted(splits.items()))
-        domain = f" ({_domain(published.in_domain)})" if published else ""
+        domain = f" ({_DOMAIN[published.in_domain]})" if published else ""
         console.print(f"{name}{domain}: {sizes}", markup=False)
     setting = f"questions={place.resolve()}"
     console.print(f"Use them with trca train searchqa --set env_config.{setting}", markup=False)
@@ -203,7 +202,3 @@ def _index(corpus: Path, folder: Path, workers: int) -> None:
     setting = f"corpus={folder.resolve()}"
     console.print(f"Search them with trca train searchqa --set env_config.{setting}", markup=False)
     console.print(f"or trca serve-retriever bm25 --index {folder.resolve()}", markup=False)
-
-
-def _domain(inside: bool) -> str:
-    return "in domain" if inside else "out of domain"

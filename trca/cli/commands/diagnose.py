@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from trca.cli.run.new_settings import RunsOption
-from trca.cli.show.console import console, refusing, use_one_thread
+from trca.cli.show.console import console, print_folded, refusing, use_one_thread
 from trca.common.registry import short_name
 
 if TYPE_CHECKING:
@@ -73,13 +73,13 @@ def diagnose(
     from trca.runs.folder import RunFolder
     from trca.runs.refusals import make_writable
     from trca.runs.rollout_files import agent_operators, judged, recorded
-    from trca.tune_configs.files import ConfigError, read
+    from trca.tune_configs.files import read
     from trca.tune_configs.run_parameters import method_name
 
     metrics: Sequence[Mapping[str, Any]] = ()
-    with refusing(ConfigError, EndpointError, ValueError, OSError):
+    with refusing(EndpointError, ValueError, OSError):
         if bool(judge) != bool(base_url):
-            raise ConfigError("--judge NAME and --base-url URL go together")
+            raise ValueError("--judge NAME and --base-url URL go together")
         if run.endswith((".parquet", ".jsonl")):
             source = config or "quickstart"
             settings = TextParameters.resolve(read(source), source, need_data=False)
@@ -87,7 +87,7 @@ def diagnose(
             folder = output or Path(run).parent
         else:
             if config:
-                raise ConfigError("--config goes with a file: a run has its config")
+                raise ValueError("--config goes with a file: a run has its config")
             opened = RunFolder.open_run(run, storage_path)
             name = f"{opened.name}/config.yaml"
             settings = TextParameters.resolve(opened.read_config(), name, need_data=False)
@@ -95,7 +95,7 @@ def diagnose(
             folder = output or opened.path
         operators = agent_operators(settings.env, settings.env_config)
         if not any(each.ids for each in operators.values()):
-            raise ConfigError(f"nothing judges {settings.env}: diagnose needs a rubric")
+            raise ValueError(f"nothing judges {settings.env}: diagnose needs a rubric")
         played = {words: _by_agent(judged(p, operators, fix)) for words, p in parts.items()}
         agents = [agent for agent in operators if all(part.get(agent) for part in played.values())]
         if not agents:
@@ -128,14 +128,10 @@ def _study(
 ) -> None:
     """Writes and prints the study of an agent; its role is empty without a team."""
     from trca.analysis.diagnosis import alarms, diagnose
-    from trca.cli.show.diagnosis import (
-        draw_diagnosis,
-        print_agreement,
-        print_alarm,
-        print_diagnosis,
-    )
+    from trca.cli.show.diagnosis import plot_diagnosis, print_agreement, print_diagnosis
     from trca.common.files import write_json
     from trca.rubric import CATEGORIES
+    from trca.runs.curve import figure_in
 
     diagnoses = {}
     for words, pairs in played.items():
@@ -151,16 +147,15 @@ def _study(
     if agreed:
         data["judge"] = {"model": model, **asdict(agreed)}
     write_json(folder / f"{name}.json", data)
-    draw_diagnosis(
-        diagnoses, categories, folder / f"{name}.png", f"{title}{', ' * bool(role)}{role}"
-    )
+    with figure_in(folder / f"{name}.png", (10.4, 5.2)) as figure:
+        plot_diagnosis(figure, diagnoses, categories, f"{title}, {role}" if role else title)
     if role:
         console.print(role, style="bold", markup=False)
     print_diagnosis(diagnoses, categories)
     if agreed:
         print_agreement(agreed, model)
     for each in alarm_texts:
-        print_alarm(each)
+        print_folded(f"! {each}", indent=0, style="red", hanging=2)
     console.print(f"Written to {folder}: {name}.json, {name}.png", markup=False)
 
 
@@ -200,7 +195,6 @@ def _ask(
 ) -> Agreement | None:
     """Returns how the labels of a model agree with the operators; `None` if no reply is a label."""
     from trca.analysis import llm_labels
-    from trca.cli.show.diagnosis import print_alarm
     from trca.common.chat_endpoint import ChatEndpoint
     from trca.common.progress import progress_bar
 
@@ -230,8 +224,11 @@ def _ask(
     agreed = llm_labels.agreement(judged, labels)
     if agreed.labelled:
         return agreed
-    print_alarm(
-        f"none of {model}'s {len(drawn)} replies is a label: it must reply with the JSON object"
-        f" that it is asked for, within {_REPLY_TOKENS} tokens"
+    print_folded(
+        f"! none of {model}'s {len(drawn)} replies is a label: it must reply with the JSON object"
+        f" that it is asked for, within {_REPLY_TOKENS} tokens",
+        indent=0,
+        style="red",
+        hanging=2,
     )
     return None

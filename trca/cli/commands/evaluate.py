@@ -131,7 +131,7 @@ def evaluate(
     - `trca evaluate --agent reflexion --trials 5 Qwen/Qwen2.5-1.5B-Instruct`
     """
     use_one_thread()
-    from trca.cli.preflight.environments import panel as whole_panel
+    from trca.cli.preflight.preflight import panel as whole_panel
     from trca.cli.run.checkpoints import endpoint_policy, is_model_name, policy
     from trca.envs.panel import canonical_panel
     from trca.policies.agents import AGENTS
@@ -140,17 +140,17 @@ def evaluate(
     from trca.runs.provenance import versions
     from trca.runs.refusals import make_writable
     from trca.runs.reports import Report
-    from trca.tune_configs.files import ConfigError, assignments
+    from trca.tune_configs.files import assignments
 
-    with refusing(ConfigError, ValueError, OSError):
+    with refusing():
         given = assignments(set_ or [])
         if prices and not all(price >= 0 for price in prices):
-            raise ConfigError(f"--prices is {prices[0]:g} {prices[1]:g}: give prices from 0 on")
+            raise ValueError(f"--prices is {prices[0]:g} {prices[1]:g}: give prices from 0 on")
         hub = run_or_model or ""
         if not base_url and is_model_name(hub) and (lack := missing_on_hub(hub)):
-            raise ConfigError(lack)
+            raise ValueError(lack)
         if panel_name and (split or tasks):
-            raise ConfigError("--panel names split and tasks: leave --split and --tasks out")
+            raise ValueError("--panel names split and tasks: leave --split and --tasks out")
         canonical = canonical_panel(panel_name) if panel_name else None
         if split is not None:
             given["evaluation_split"] = split
@@ -159,14 +159,14 @@ def evaluate(
         prompting = AGENTS.get(agent) if agent else None
         reflection = prompting.reflection if prompting else None
         if trials and not reflection:
-            raise ConfigError("--trials is for an agent that reflects: --agent reflexion")
+            raise ValueError("--trials is for an agent that reflects: --agent reflexion")
         settings = {**(prompting.settings if prompting else {}), **given}
         if base_url and model and not run_or_model:
             subject = endpoint_policy(model, base_url, config, settings)
         elif run_or_model and not (base_url or model or prices):
             subject = policy(run_or_model, config, settings)
         else:
-            raise ConfigError(
+            raise ValueError(
                 "name the policy to evaluate: RUN or MODEL on this machine; or --model NAME"
                 " --base-url URL, with --prices if you like, at an endpoint"
             )
@@ -206,9 +206,11 @@ def evaluate(
     changed = {k: v for k, v in given.items() if k not in _NAMED}
     if changed:
         about["set"] = changed
+    text = json.dumps(identity(subject, folder, changed), sort_keys=True, default=str)
+    suffix = f"_{hashlib.sha256(text.encode()).hexdigest()[:8]}" if text != "{}" else ""
     path = folder / (
         f"evaluation_{label}_{panel.split}-{len(panel.task_ids)}-{panel.hash[:8]}"
-        f"_seeds-{seeds}_t-{temperature:g}{_suffix(identity(subject, folder, changed))}"
+        f"_seeds-{seeds}_t-{temperature:g}{suffix}"
     )
     log = folder / "logs" / "evaluate.log"
     try:
@@ -289,11 +291,6 @@ def identity(subject: Policy, folder: Path, changed: Mapping[str, Any]) -> Mappi
 
     In the folder of the run these are the changed settings. Elsewhere these are the policy and its
     settings, since a label is only the last part of a name.
-
-    Args:
-        subject: The policy.
-        folder: The folder of the report.
-        changed: Settings of ``--set`` that the name of the report does not have.
     """
     if subject.selection:
         is_inside = folder.resolve() in Path(subject.model).resolve().parents
@@ -302,24 +299,13 @@ def identity(subject: Policy, folder: Path, changed: Mapping[str, Any]) -> Mappi
     return {**kept, "model": subject.model}
 
 
-def _suffix(identity: Mapping[str, Any]) -> str:
-    """The end of a report's name: a hash of its identity."""
-    text = json.dumps(identity, sort_keys=True, default=str)
-    return f"_{hashlib.sha256(text.encode()).hexdigest()[:8]}" if identity else ""
-
-
 def _chats(name: str | None) -> bool:
-    """Whether the name is a model (not a run) with a chat template.
-
-    Raises:
-        ValueError: For a folder without tokenizer.
-        OSError: If the tokenizer cannot be fetched.
-    """
+    """Whether the name is a model (not a run) with a chat template."""
     from trca.cli.run.checkpoints import is_model_name
+    from trca.policies.model_names import resolve_model
 
     if name is None or name == "tiny" or not is_model_name(name):
         return False
-    from trca.policies.model_names import resolve_model
     from trca.policies.models import load_tokenizer  # imports PyTorch
 
     tokenizer = load_tokenizer(resolve_model(name, env_id=""))

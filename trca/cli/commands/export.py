@@ -32,11 +32,10 @@ def export(
     from trca.cli.run.card import card
     from trca.cli.run.checkpoints import export_checkpoint, find_checkpoint
     from trca.runs.selection import Selection
-    from trca.tune_configs.files import ConfigError
 
-    with refusing(ValueError, OSError):
+    with refusing():
         if to.exists() and any(to.iterdir()):
-            raise ConfigError(f"{to} is not empty: name a new folder")
+            raise ValueError(f"{to} is not empty: name a new folder")
         folder, which = find_checkpoint(run)
         selection = Selection.of(folder, which)
         settings = TextParameters.resolve(folder.read_config(), "config.yaml", need_data=False)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from trca.cli.run.new_settings import RunsOption
 from trca.cli.show.console import console, refusing, use_one_thread
 
 if TYPE_CHECKING:
@@ -43,9 +44,7 @@ def inspect(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print whole rollouts as JSON lines.")
     ] = False,
-    storage_path: Annotated[str, typer.Option(help="Folder or URI that holds the runs.")] = (
-        "outputs"
-    ),
+    storage_path: RunsOption = "outputs",
 ) -> None:
     """Show a recorded rollout step by step: actions, credit, and why its operators fired.
 
@@ -63,9 +62,8 @@ def inspect(
     from trca.records import to_record
     from trca.runs.folder import RunFolder
     from trca.runs.rollout_files import recorded
-    from trca.tune_configs.files import ConfigError
 
-    with refusing(ConfigError, ValueError, OSError):
+    with refusing():
         folder, path = None, Path(run)
         if not run.endswith((".parquet", ".jsonl")):
             folder = RunFolder.open_run(run, storage_path)
@@ -87,7 +85,7 @@ def inspect(
                 typer.echo(json.dumps({**about, "reason": lost.reason}, ensure_ascii=False))
             return
         if prompts and texts is None:
-            raise ConfigError(f"{path} has no prompts")
+            raise ValueError(f"{path} has no prompts")
         settings = None
         if folder:
             settings = TextParameters.resolve(folder.read_config(), f"{folder.name}/config.yaml")
@@ -97,13 +95,12 @@ def inspect(
 def _read(path: Path, number: int | None) -> Table:
     """Reads all rollouts of a file, or one rollout, for which no other group is decoded."""
     from trca.records.store import read_table
-    from trca.tune_configs.files import ConfigError
 
     if number is None:
         return read_table(path)
     groups = read_table(path, ["group"])["group"].to_pylist()
     if number >= len(groups):
-        raise ConfigError(f"--rollout {number}: {path} has {len(groups)} rollouts, numbered from 0")
+        raise ValueError(f"--rollout {number}: {path} has {len(groups)} rollouts, numbered from 0")
     place = groups[:number].count(groups[number])
     return read_table(path, group=groups[number]).slice(place, 1)
 
@@ -132,17 +129,14 @@ def _show(rollout: Rollout, settings: TextParameters | None, prompts: Sequence[s
         print_judgments,
         print_observation,
         print_reasons,
-        print_task,
     )
 
-    print_task(rollout.task_id, rollout.task_type)
+    console.rule(f"{rollout.task_id}  ({rollout.task_type})", style="blue")
     reasons = Reasons(settings) if settings and rollout.operators else None
-    if rollout.turns and reasons is not None and not reasons.knows(rollout):
-        reasons = None  # a role that speaks has operators of messages too
-    elif reasons is not None and not reasons.knows(rollout):
-        console.print(
-            "The rubric library has changed since the run: no reasons are shown.", style="red"
-        )
+    if reasons is not None and not reasons.knows(rollout):
+        if not rollout.turns:  # a role that speaks has operators of messages too
+            text = "The rubric library has changed since the run: no reasons are shown."
+            console.print(text, style="red")
         reasons = None
     reasons_of_steps = reasons.of(rollout) if reasons else []
     before = prompts or [step.observation for step in rollout.steps]

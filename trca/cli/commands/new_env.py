@@ -33,7 +33,7 @@ def new_env(
     - `trca new-env my_game`
     - `cd my_game && trca train train.yaml`
     """
-    with refusing(ValueError, OSError):
+    with refusing():
         folder = write_package(name, to)
     env = f"{name}/env.py:{class_name(name)}"
     console.print(f"[green]ok[/]: {escape(str(folder))}")

@@ -47,13 +47,12 @@ def plan(
     from trca.cli.preflight.plan import plan as table_of
     from trca.cli.preflight.preflight import Preflight
     from trca.runs.folder import run_name
-    from trca.tune_configs.files import ConfigError
 
-    with refusing(ConfigError, ValueError):
+    with refusing():
         present = None if gpus is None else GPUs.parse(gpus)
         given = given_settings(set_, algorithm=algorithm, model=model, env=env, games=games)
         settings = new_settings(config, given)
-        with Preflight.of(settings, run_name(config), here=False) as preflight:
+        with Preflight(settings, run_name(config), here=False) as preflight:
             preflight.check()
             console.print(table_of(preflight, present), soft_wrap=False)
             if not preflight.settings.resources()[1]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
+from trca.cli.run.new_settings import EnvSetOption, GamesOption
 from trca.cli.show.console import (
     console,
     errors,
@@ -25,7 +26,6 @@ from trca.cli.show.steps import (
     print_judgments,
     print_observation,
     print_reasons,
-    print_task,
 )
 from trca.common.errors import words
 
@@ -53,18 +53,8 @@ def play(
     task: Annotated[
         str | None, typer.Option(help="A task id, or its number in the split. [default: drawn]")
     ] = None,
-    games: Annotated[
-        str | None,
-        typer.Option(
-            help="alfworld: small, medium, large, small-SEED, official, or a folder or archive."
-        ),
-    ] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", metavar="KEY=VALUE", help="Any argument of the environment; repeatable."
-        ),
-    ] = None,
+    games: GamesOption = None,
+    set_: EnvSetOption = None,
     seed: Annotated[int, typer.Option(help="Seed of the drawn task and the random agent.")] = 0,
     why: Annotated[
         bool,
@@ -146,10 +136,11 @@ def _play(env: Env, policy: Policy, task: str | None, seed: int, why: bool) -> N
         with tracing_to(_LOG):
             observation, info = env.reset(seed=seed, options={"task": task} if task else None)
             task = info["task_id"]
-            print_task(task, info["task_type"])
-            _print_turn(info)
-            print_observation(observation)
+            console.rule(f"{task}  ({info['task_type']})", style="blue")
             total, over, steps, agent = 0.0, False, 0, info.get("agent")
+            if agent:
+                console.print(f"\n{agent}'s turn", style="blue", markup=False)
+            print_observation(observation)
             for step in play(env, info, _chooser(env, policy, seed)):
                 info, over = step.info, step.is_last
                 total, steps = total + step.reward, steps + 1
@@ -159,7 +150,7 @@ def _play(env: Env, policy: Policy, task: str | None, seed: int, why: bool) -> N
                         inner: Env = env.unwrapped.inner  # type: ignore[attr-defined]
                         _print_rubric(inner, ended.rubric, ended.facts, why)
                     if not over and info["agent"] != agent:
-                        _print_turn(info)
+                        console.print(f"\n{info['agent']}'s turn", style="blue", markup=False)
                     agent = info["agent"]
                 print_observation(step.observation)
                 if "agent" not in info:
@@ -171,12 +162,6 @@ def _play(env: Env, policy: Policy, task: str | None, seed: int, why: bool) -> N
         print_end(bool(info["won"]), steps, total)
     else:
         console.print("\nleft the game.")
-
-
-def _print_turn(info: Mapping[str, Any]) -> None:
-    """Prints which role of a team is next."""
-    if "agent" in info:
-        console.print(f"\n{info['agent']}'s turn", style="blue", markup=False)
 
 
 def _print_rubric(env: Env, rubric: RubricInfo | None, facts: Any, why: bool) -> None:
@@ -265,9 +250,7 @@ def _check(env: Env, task: str | None, seed: int) -> None:
         f" {report.tasks - len(report.unlike) - report.raised} repeat exactly."
     )
     if report.firing:
-        table = terminal_table()
-        table.add_column("operator")
-        table.add_column("fires on", justify="right")
+        table = terminal_table("operator", "fires on")
         for operator, count in report.firing.items():
             table.add_row(operator, f"{count / max(1, report.steps):.1%}")
         console.print(table, soft_wrap=False)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import chain, groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from trca.cli.run.new_settings import RunsOption
-from trca.cli.show.console import console, refusing, use_one_thread
+from trca.cli.show.console import console, percent, refusing, use_one_thread
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from trca.algorithms.settings.parameters import TextParameters
     from trca.analysis.recredit import Change
 
@@ -47,7 +46,6 @@ def recredit(
     """
     use_one_thread()
     from dataclasses import asdict
-    from itertools import chain
 
     from trca.algorithms.credit import bind_credit
     from trca.algorithms.settings.parameters import TextParameters
@@ -57,11 +55,11 @@ def recredit(
     from trca.envs.text_env import DEFAULT_AGENT
     from trca.runs.folder import RunFolder
     from trca.runs.rollout_files import agent_operators, judged, recorded
-    from trca.tune_configs.files import ConfigError, assignments
+    from trca.tune_configs.files import assignments
 
-    with refusing(ConfigError, ValueError, OSError):
+    with refusing():
         if not (credit or set_):
-            raise ConfigError(
+            raise ValueError(
                 "name another rule, or a parameter of the run's rule: --credit gigpo, or --set"
                 " KEY=VALUE"
             )
@@ -74,7 +72,7 @@ def recredit(
         rule = bind_credit(now.credit, now)
         read = {*rule.parameters, "credit_config", "gold_in_training"}
         if unread := [key for key in given if key.split(".")[0] not in read]:
-            raise ConfigError(
+            raise ValueError(
                 f"{rule.name} does not read {unread[0]}: name a rule by --credit; --set takes"
                 f" {', '.join(rule.parameters) or 'nothing'} here"
             )
@@ -131,13 +129,6 @@ def _print(change: Change, about: dict[str, Any], whose: str) -> None:
     from trca.analysis.recredit import SIGNS
     from trca.runs.success_tables import terminal_table
 
-    def table(first: str, *headings: str) -> Table:
-        made = terminal_table()
-        made.add_column(first, no_wrap=True)
-        for heading in headings:
-            made.add_column(heading, justify="right")
-        return made
-
     was, now = about["credit"]
     changed = "".join(f" {key}={value}" for key, value in about["set"].items())
     console.print(
@@ -149,7 +140,7 @@ def _print(change: Change, about: dict[str, Any], whose: str) -> None:
         )
     )
     console.print(f"before: {was}, as in training; after: {now}{changed}", markup=False)
-    sides = table("", "before", "after")
+    sides = terminal_table("", "before", "after")
     for words, name in (
         ("steps with an advantage", "steps"),
         ("groups with one", "groups"),
@@ -158,7 +149,7 @@ def _print(change: Change, about: dict[str, Any], whose: str) -> None:
         ("negative, in successful rollouts", "negative_in_won"),
     ):
         sides.add_row(
-            words, *(_share(getattr(side, name)) for side in (change.before, change.after))
+            words, *(percent(getattr(side, name)) for side in (change.before, change.after))
         )
     for words, name in (("mean |A|", "magnitude"), ("standard deviation in a group", "spread")):
         sides.add_row(
@@ -172,17 +163,17 @@ def _print(change: Change, about: dict[str, Any], whose: str) -> None:
         )
     else:
         console.print("No rank correlation: one side has the same advantage everywhere")
-    signs = table("share of steps", *(f"after {sign}" for sign in SIGNS))
+    signs = terminal_table("share of steps", *(f"after {sign}" for sign in SIGNS))
     for sign, row in zip(SIGNS, change.signs, strict=True):
-        signs.add_row(f"before {sign}", *map(_share, row))
+        signs.add_row(f"before {sign}", *map(percent, row))
     console.print(signs, soft_wrap=False)
     fired = [each for each in change.operators if each.steps]
     if not fired:
         return
-    operators = table("operator fired", "steps", "mean before", "mean after", "other sign")
+    operators = terminal_table("operator fired", "steps", "mean before", "mean after", "other sign")
     for each in sorted(fired, key=lambda each: -abs(each.after - each.before)):
         means = f"{each.before:+z.3f}", f"{each.after:+z.3f}"
-        operators.add_row(each.operator, f"{each.steps:,}", *means, _share(each.flipped))
+        operators.add_row(each.operator, f"{each.steps:,}", *means, percent(each.flipped))
     console.print(operators, soft_wrap=False)
     if silent := [each.operator for each in change.operators if not each.steps]:
         console.print(f"Never fired: {', '.join(silent)}", markup=False)
@@ -190,13 +181,6 @@ def _print(change: Change, about: dict[str, Any], whose: str) -> None:
 
 def _ranges(numbers: list[int]) -> str:
     """Numbers as ``1-5, 8``."""
-    text, start = list[str](), numbers[0]
-    for number, following in zip(numbers, [*numbers[1:], None], strict=True):
-        if following != number + 1:
-            text.append(f"{start}" if start == number else f"{start}-{number}")
-            start = following or 0
-    return ", ".join(text)
-
-
-def _share(value: float) -> str:
-    return "-" if value != value else f"{value:.1%}"
+    runs = groupby(enumerate(numbers), lambda pair: pair[1] - pair[0])
+    ends = ([number for _, number in run] for _, run in runs)
+    return ", ".join(f"{run[0]}-{run[-1]}" if run[1:] else f"{run[0]}" for run in ends)

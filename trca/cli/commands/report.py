@@ -54,7 +54,7 @@ def report(
     keys = by or []
     # A pattern such as trials/* names Ray Tune's files too.
     runs = [name for name in runs if not Path(name).is_file()] or runs
-    with refusing(ValueError, OSError):
+    with refusing():
         results = [read_run(name, storage_path, keys) for name in runs]
         paths = [result.path.resolve() for result in results]
         if twice := [path for number, path in enumerate(paths) if path in paths[:number]]:

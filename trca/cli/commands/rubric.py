@@ -13,6 +13,7 @@ import typer
 from rich.markup import escape
 
 from trca import __version__
+from trca.cli.run.new_settings import EnvSetOption
 from trca.cli.show.console import console, errors, fail, playing, print_folded, refusing
 from trca.common.files import write_text
 
@@ -33,9 +34,9 @@ def show(library: Library = "alfworld") -> None:
     - `trca rubric show`
     - `trca rubric show my_library.yaml`
     """
-    from trca.rubric import RubricError, RubricLibrary
+    from trca.rubric import RubricLibrary
 
-    with refusing(RubricError):
+    with refusing():
         loaded = RubricLibrary.load(library)
     title = f"{loaded.source}: {len(loaded.operators)} operators for {loaded.environment}"
     console.print(title, markup=False, style="bold")
@@ -59,7 +60,7 @@ def facts(
     from trca.envs.registration import env_class
     from trca.rubric.conditions import field_meanings, field_terms
 
-    with refusing(ValueError):
+    with refusing():
         adapter_class = getattr(env_class(environment), "adapter_class", None)
         if adapter_class is None:
             raise ValueError(f"{environment} declares no adapter_class, so it has no facts")
@@ -88,10 +89,7 @@ def check(
         typer.Option(help="Measure it on this environment: an id, or path/to/file.py:Class."),
     ] = None,
     tasks: Annotated[int, typer.Option(min=1, help="With --env: tasks an agent plays.")] = 40,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="With --env: its arguments; repeatable."),
-    ] = None,
+    set_: EnvSetOption = None,
 ) -> None:
     """Check a library: schema, names, types and conditions; with --env, measure it.
 
@@ -105,11 +103,10 @@ def check(
     """
     from trca.envs.library_report import measure
     from trca.envs.registration import check_library, make
-    from trca.rubric import RubricError
     from trca.runs.success_tables import terminal_table
     from trca.tune_configs.files import assignments
 
-    with refusing(RubricError):
+    with refusing():
         loaded = check_library(library, env)
     counts = ", ".join(
         f"{sum(o.category == category for o in loaded.operators)} {category}"
@@ -120,13 +117,10 @@ def check(
         if set_:
             fail("--set without --env: nothing is measured; name the environment")
         return
-    with refusing(ValueError, OSError), errors.status("playing"), playing(env, _LOG):
+    with refusing(), errors.status("playing"), playing(env, _LOG):
         made: Any = make(env, **{"split": "train", **assignments(set_ or []), "library": library})
         report = measure(made, made.unwrapped.task_ids[:tasks])
-    table = terminal_table()
-    table.add_column("operator")
-    for agent in report.agents:
-        table.add_column(agent, justify="right")
+    table = terminal_table("operator", *report.agents)
     for number, operator in enumerate(report.library.operators):
         shares = [f"{each.firing[number]:.1%}" for each in report.agents.values()]
         table.add_row(operator.id, *shares, end_section=number % 5 == 4)
@@ -151,10 +145,7 @@ def build(
     ],
     model: Annotated[str, typer.Option(help="Name of the model there.")],
     temperature: Annotated[float, typer.Option(min=0.0, help="Of sampling.")] = 0.7,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Arguments of the environment."),
-    ] = None,
+    set_: EnvSetOption = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the prompt and ask nobody.")
     ] = False,
@@ -172,12 +163,11 @@ def build(
     """
     from trca.common.chat_endpoint import ChatEndpoint, EndpointError
     from trca.envs.library_report import interface
-    from trca.rubric import RubricError
     from trca.rubric.generation import ATTEMPTS, as_yaml, generate
     from trca.rubric.library import Provenance
     from trca.tune_configs.files import assignments
 
-    with refusing(RubricError, EndpointError, ValueError, OSError):
+    with refusing(EndpointError, ValueError, OSError):
         with playing(environment, _LOG):
             shown = interface(environment, **assignments(set_ or []))
         if dry_run:

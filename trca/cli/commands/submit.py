@@ -1,8 +1,9 @@
-"""``trca submit`` and ``trca jobs``: runs on clusters."""
+"""``trca submit`` and ``trca jobs``: runs on a Ray cluster."""
 
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import socket
 import sys
@@ -19,12 +20,11 @@ import typer
 from rich.markup import escape
 
 from trca.cli.run.new_settings import SetOption
-from trca.cli.show.console import console, print_folded, refusing, use_one_thread
+from trca.cli.show.console import ONE_THREAD, console, fail, print_folded, refusing, use_one_thread
 from trca.common.errors import first_line, words
 
 if TYPE_CHECKING:
     from ray.job_submission import JobSubmissionClient
-
 
 _PATIENCE_S: Final = 60.0
 _PAUSE_S: Final = 2.0
@@ -41,12 +41,12 @@ class Target(StrEnum):
     skypilot = "skypilot"
 
 
-_FILES: Final = {
-    Target.slurm: ("job.sbatch", "sbatch"),
-    Target.kuberay: ("rayjob.yaml", "kubectl apply -f"),
-    Target.skypilot: ("sky.yaml", "sky jobs launch"),
+_EXAMPLES: Final = {
+    Target.slurm: "slurm.sbatch",
+    Target.kuberay: "kuberay.yaml",
+    Target.skypilot: "skypilot.yaml",
 }
-"""The file of each scheduler, and the command that starts it."""
+"""The file in ``examples/cluster`` for each other scheduler."""
 
 _Address = Annotated[
     str | None,
@@ -60,7 +60,9 @@ def submit(
     config: Annotated[
         str, typer.Argument(help="A config or sweep that comes with the package, or a YAML file.")
     ],
-    to: Annotated[Target, typer.Option(help="Who starts the job.")],
+    to: Annotated[
+        Target, typer.Option(help="Who starts the job. examples/cluster has files for the others.")
+    ] = Target.ray,
     set_: SetOption = None,
     name: Annotated[str | None, typer.Option(help="Name of the run. [default: the config's]")] = (
         None
@@ -69,143 +71,89 @@ def submit(
         str | None,
         typer.Option(
             help="Where every node reaches the run: a URI such as s3://bucket/runs, or a shared "
-            "folder. [default: runs, in the job's folder, for slurm]"
+            "folder."
         ),
-    ] = None,
-    nodes: Annotated[int, typer.Option(min=1, help="Number of machines.")] = 1,
-    cpus: Annotated[
-        int | None, typer.Option(min=1, help="CPUs of each. [default: as the run asks]")
-    ] = None,
-    gpus: Annotated[
-        int | None, typer.Option(min=0, help="GPUs of each. [default: as the run asks]")
-    ] = None,
-    memory: Annotated[int, typer.Option(min=1, help="Gigabytes of each.")] = 64,
-    hours: Annotated[int, typer.Option(min=1, help="Time limit of the job.")] = 24,
-    accelerator: Annotated[str, typer.Option(help="Kind of GPU, for skypilot.")] = "A100-80GB",
-    image: Annotated[
-        str | None, typer.Option(help="Container image that has this package, for kuberay.")
     ] = None,
     address: _Address = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print what would be written; write nothing.")
+        bool, typer.Option("--dry-run", help="Show the job; submit nothing.")
     ] = False,
 ) -> None:
-    """Run a config or a sweep on a cluster.
+    """Run a config or a sweep on a Ray cluster that is up.
 
-    A job's folder holds the settings, your own files and this package, so that the cluster runs
-    this version; the cluster needs only the requirements. A job that starts again continues its
-    run.
+    The job takes the settings, your own files and this package along, so that the cluster runs this
+    version; the cluster needs only the requirements. A job that starts again continues its run.
 
-    - `trca submit quickstart --to ray --address http://head:8265 --storage-path /shared/runs`
-      submits to a Ray cluster that is up; follow it with `trca jobs logs`
-    - `trca submit my.yaml --to slurm --nodes 2 --gpus 8` writes a script for `sbatch`
-    - `trca submit my.yaml --to kuberay --image me/trca --storage-path s3://bucket/runs`
-    - `trca submit my.yaml --to skypilot --gpus 8 --storage-path s3://bucket/runs`
+    - `trca submit quickstart --address http://head:8265 --storage-path /shared/runs` submits a
+      run; follow it with `trca jobs logs`
+    - `trca submit sweeps/lambda --storage-path /shared/runs` is one job: `trca sweep`
+    - `trca submit my.yaml --storage-path s3://bucket/runs --dry-run` shows the job
 
-    - `trca submit sweeps/lambda --to ray --storage-path /shared/runs` is one job: `trca sweep`
-
-    Look before you submit:
-
-    - `trca submit my.yaml --to slurm --nodes 2 --gpus 8 --dry-run` prints the files
+    Slurm, Kubernetes and SkyPilot start Ray themselves: edit a file of `examples/cluster`.
     """
     use_one_thread()
     from trca.cli.preflight.preflight import Preflight
     from trca.cli.sweep.files import is_sweep, sweep_of
-    from trca.runs.folder import RunFolder, run_name
+    from trca.runs.folder import RunFolder, is_uri, run_name
     from trca.tune_configs.files import ConfigError, assign, assignments, read
 
     with refusing(ConfigError), tempfile.TemporaryDirectory() as scratch:
+        if to in _EXAMPLES:
+            raise ConfigError(
+                f"{to} starts a job from a file: copy examples/cluster/{_EXAMPLES[to]} of TRCA, and"
+                " edit the lines that README.md in the same folder names"
+            )
         given = read(config)
         sweep = sweep_of(config, set_, need_data=False) if is_sweep(given) else None
-        storage = _storage(storage_path, to)
-        if to is Target.kuberay and image is None:
-            raise ConfigError("kuberay starts containers: name one that has trca with --image")
+        if not (storage_path and (is_uri(storage_path) or Path(storage_path).is_absolute())):
+            raise ConfigError(
+                f"--storage-path is {storage_path or 'missing'}: name what every node reaches, such"
+                " as s3://bucket/runs or a shared folder with its whole path"
+            )
         if sweep:
             preflight = Preflight(sweep.largest(), here=False)
         else:
             flat = assign(given, assignments(set_ or []))
-            preflight = Preflight.of(flat, run_name(config), here=False)
+            preflight = Preflight(flat, run_name(config), here=False)
         with preflight:
             preflight.check()
-            settings = preflight.settings
-        from trca.cli.run.submission import Cluster, data_commands, pack, render
-
+            settings = preflight.settings.flat()
         name = name or run_name(config)
-        cluster = Cluster.of(
-            settings,
-            nodes,
-            trials=(sweep.side_by_side or 1) if sweep else 1,
-            cpus=cpus,
-            gpus=gpus,
-            memory=memory,
-            hours=hours,
-            accelerator=accelerator,
-            image=image or "",
+        command = shlex.join(
+            [
+                *("python", "-m", "trca", "sweep" if sweep else "train", "config.yaml"),
+                *("--name", name, "--storage-path", storage_path, "--auto-resume"),
+            ]
         )
-        if to is not Target.ray and (lack := cluster.lacks(settings)):
-            raise ConfigError(f"{lack}: ask for more --nodes, --cpus or --gpus")
         folder = Path(scratch) / "job"
-        command = pack(settings, folder, name, storage, sweep)
-        if to is Target.ray:
-            if dry_run:
-                _show(folder)
-            else:
-                _submit(folder, name, address)
-            return
-        checked = sweep.checked(need_data=False) if sweep else []
-        trials = [trial for _, panels in checked for trial in panels]
-        data = data_commands(trials or [settings])
-        written, start = _FILES[to]
-        render(written, name, cluster, folder, command, data)
+        folder.mkdir()
+        RunFolder(folder).write_settings(sweep.with_base().model_dump() if sweep else settings)
         if dry_run:
-            _show(folder, written)
+            console.print(command, markup=False)
+            console.rule("config.yaml", align="left")
+            console.print((folder / "config.yaml").read_text("utf-8").rstrip(), markup=False)
+            inner = folder / "files"
+            own = [p.relative_to(inner).as_posix() for p in sorted(inner.rglob("*")) if p.is_file()]
+            print_folded(f"In the same folder: {', '.join(['trca/', *own])}", indent=0)
             return
-        job = RunFolder.create(Path("jobs"), name).path
-        shutil.copytree(folder, job, dirs_exist_ok=True)
-    console.print(f"Written to {job}. Look at {written}, then start it:", markup=False)
-    console.print(f"  [cyan]cd {escape(str(job))} && {start} {written}[/]")
+        caches = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(Path(__file__).parents[2], folder / "trca", ignore=caches)
+        _submit(folder, command, name, address)
 
 
-def _storage(given: str | None, to: Target) -> str:
-    from trca.runs.folder import is_uri
-    from trca.tune_configs.files import ConfigError
+def _submit(folder: Path, command: str, name: str, address: str | None) -> None:
+    from trca.runs.provenance import COMMIT_VARIABLE, git_commit
 
-    if given is None and to is Target.slurm:
-        return "runs"
-    if to is Target.skypilot and given is not None and not is_uri(given):
-        raise ConfigError(
-            f"--storage-path is {given}: the machines that SkyPilot rents share no folder, and the"
-            " run would end with them. Name a URI, such as s3://bucket/runs"
-        )
-    if given is None or not (is_uri(given) or Path(given).is_absolute()):
-        raise ConfigError(
-            f"--storage-path is {given or 'missing'}: name what every node reaches, such as"
-            " s3://bucket/runs or a shared folder with its whole path"
-        )
-    return given
-
-
-def _show(folder: Path, *written: str) -> None:
-    """Prints the files of the job, and the name of the package."""
-    from trca.cli.run.submission import job_files
-
-    for file_name in (*written, "run.sh", "config.yaml"):
-        console.rule(file_name, align="left")
-        console.print((folder / file_name).read_text("utf-8").rstrip(), markup=False)
-    others = ["trca/", "requirements.txt", *job_files(folder)]
-    print_folded(f"In the same folder: {', '.join(others)}", indent=0)
-
-
-def _submit(folder: Path, name: str, address: str | None) -> None:
-    from trca.cli.run.submission import environment
-
+    about = git_commit(Path(__file__).parents[2])
+    commit = about.get("commit", "") + ("+modified" if about.get("modified") else "")
+    variables = {**ONE_THREAD, **({COMMIT_VARIABLE: commit} if commit else {})}
     with _client(address) as client:
         first = time.monotonic()
         while True:
             try:
                 job = client.submit_job(
-                    entrypoint="bash run.sh",
-                    runtime_env={"working_dir": str(folder), "env_vars": environment()},
+                    entrypoint=command,
+                    runtime_env={"working_dir": str(folder), "env_vars": variables},
                     metadata={"run": name},
                 )
                 break
@@ -237,44 +185,36 @@ def _submit(folder: Path, name: str, address: str | None) -> None:
 @contextmanager
 def _client(address: str | None) -> Iterator[JobSubmissionClient]:
     """The client of a cluster's jobs; turns its errors into one line."""
-    from trca.tune_configs.files import ConfigError
-
     at = address or os.environ.get("RAY_ADDRESS", "")
-    silent = (
-        f"no Ray cluster answers at {at}"
-        if at
-        else "no Ray cluster runs on this machine, and RAY_ADDRESS is not set"
-    ) + ": name the dashboard of a cluster, such as --address http://head:8265"
-    with refusing(ConfigError):
-        if not _answers(at):
-            raise ConfigError(silent)
-        from ray.exceptions import AuthenticationError
+    silent = f"no Ray cluster answers at {at}"
+    if not at:
+        silent = "no Ray cluster runs on this machine, and RAY_ADDRESS is not set"
+    silent += ": name the dashboard of a cluster, such as --address http://head:8265"
+    if not _answers(at):
+        fail(silent, code=2)
+    from ray.exceptions import AuthenticationError
 
-        try:
-            from ray.job_submission import JobSubmissionClient
+    try:
+        from ray.job_submission import JobSubmissionClient
 
-            yield JobSubmissionClient(address)
-        except ImportError as error:
-            raise ConfigError(
-                f"{error}: jobs need what Ray's dashboard needs. pip install 'trca[clusters]'"
-            ) from None
-        except AuthenticationError as error:
-            raise ConfigError(
-                f"the cluster {at or 'of this machine'} wants its token: set RAY_AUTH_MODE=token,"
-                f" and RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH. {words(error).partition('. ')[0]}"
-            ) from None
-        except ConnectionError:
-            raise ConfigError(silent) from None
-        except (RuntimeError, ValueError) as error:
-            raise ConfigError(words(error)) from None
+        yield JobSubmissionClient(address)
+    except ImportError as error:
+        lack = "jobs need what Ray's dashboard needs. pip install 'trca[clusters]'"
+        fail(f"{error}: {lack}", code=2)
+    except AuthenticationError as error:
+        fail(
+            f"the cluster {at or 'of this machine'} wants its token: set RAY_AUTH_MODE=token, and"
+            f" RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH. {words(error).partition('. ')[0]}",
+            code=2,
+        )
+    except ConnectionError:
+        fail(silent, code=2)
+    except (RuntimeError, ValueError) as error:
+        fail(words(error), code=2)
 
 
 def _answers(address: str) -> bool:
-    """Whether a Ray cluster can be there; asks without the import of Ray, which takes seconds.
-
-    Args:
-        address: A URL, or empty for the cluster that runs on this machine.
-    """
+    """Whether a Ray cluster can be at a URL, or on this machine; asks without the import of Ray."""
     if not address:
         place = "/tmp" if sys.platform == "darwin" else tempfile.gettempdir()
         folder = Path(os.environ.get("RAY_TMPDIR", place), "ray")

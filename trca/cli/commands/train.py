@@ -115,7 +115,7 @@ def train(
             base, source = new_settings(config, given), run_name(config)
             if not dry_run:
                 RunFolder.check_name(storage_path, named, numbered=name is None)
-        with Preflight.of(base, source, here=not dry_run) as preflight:
+        with Preflight(base, source, here=not dry_run) as preflight:
             settings = preflight.settings
             if run:
                 _check_iterations(run, settings, given)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import socket
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from trca.cli.run.new_settings import RunsOption
 from trca.cli.show.console import console, errors, need_server, refusing, use_one_thread
 
 if TYPE_CHECKING:
@@ -32,9 +34,7 @@ def view(
     evaluation: Annotated[
         bool, typer.Option("--evaluation", help="Export rollouts of the held-out evaluation.")
     ] = False,
-    storage_path: Annotated[str, typer.Option(help="Folder or URI that holds the runs.")] = (
-        "outputs"
-    ),
+    storage_path: RunsOption = "outputs",
 ) -> None:
     """Show recorded rollouts in a browser: why operators fired, and where credit went.
 
@@ -47,15 +47,14 @@ def view(
     use_one_thread()
     from trca.cli.view.runs import RecordedRun
     from trca.runs.folder import RunFolder
-    from trca.tune_configs.files import ConfigError
 
-    with refusing(ConfigError, ValueError, OSError):
+    with refusing():
         runs = [RecordedRun(RunFolder.open_run(r, storage_path)) for r in (run, other) if r]
         if not export and (iteration or evaluation):
-            raise ConfigError("--iteration and --evaluation go with --export: the page shows all")
+            raise ValueError("--iteration and --evaluation go with --export: the page shows all")
         for each in runs:
             if not any(each.about()["iterations"].values()):
-                raise ConfigError(f"{each.folder.path} has no recorded rollouts yet")
+                raise ValueError(f"{each.folder.path} has no recorded rollouts yet")
         if export:
             _export(runs, export, "eval" if evaluation else "train", iteration)
             return
@@ -64,7 +63,6 @@ def view(
 
 def _export(runs: list[RecordedRun], path: Path, kind: Kind, iteration: int | None) -> None:
     from trca.cli.view.bundle import single_file
-    from trca.cli.view.runs import every_group
     from trca.common.files import write_text
     from trca.runs.rollout_files import recorded
 
@@ -72,8 +70,10 @@ def _export(runs: list[RecordedRun], path: Path, kind: Kind, iteration: int | No
     data: dict[str, Any] = {"kind": kind, "runs": []}
     for run in runs:
         number = max(recorded(run.folder, kind, wanted))
-        listed = run.groups(kind, number, 0, len(run.index(kind, number).groups))
-        whole = {group["group"]: group for group in every_group(run, kind, number)}
+        groups = run.index(kind, number).groups
+        listed = run.groups(kind, number, 0, len(groups))
+        played = [group["group"] for group in groups if group["rollouts"]]
+        whole = {group: run.group(kind, number, group) for group in played}
         about = run.about() | {"iterations": {kind: [number]}}
         data["runs"].append({"about": about, "list": listed, "groups": whole})
     write_text(path, single_file(data))
@@ -86,26 +86,17 @@ def _serve(runs: list[RecordedRun], port: int) -> None:
 
     import uvicorn
 
-    from trca.cli.view.server import HOST, create_app, listen
+    from trca.cli.view.server import HOST, create_app
 
     with refusing(OSError):
         try:
-            opened = listen(port)
+            opened = socket.create_server((HOST, port))
         except OSError as error:
             raise OSError(f"port {port}: {error.strerror}: choose another --port") from None
-    with errors.status("reading the last iteration"):
-        for run in runs:
-            run.index_first()
     server = uvicorn.Server(uvicorn.Config(create_app(runs), log_level="warning"))
     console.print(f"http://{HOST}:{opened.getsockname()[1]}/", markup=False)
     errors.print("Ctrl-C stops the server")
-    Thread(target=_warm, args=(runs,), daemon=True).start()
+    for run in runs:
+        Thread(target=run.load, daemon=True).start()
     with opened, suppress(KeyboardInterrupt):
         server.run(sockets=[opened])
-
-
-def _warm(runs: list[RecordedRun]) -> None:
-    """Loads the parts that groups need while the user reads the list; a request shows errors."""
-    with suppress(Exception):
-        for run in runs:
-            run.load()

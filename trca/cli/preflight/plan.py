@@ -177,7 +177,7 @@ def plan(preflight: Preflight, gpus: GPUs | None = None) -> Table:
 def _batches(preflight: Preflight) -> _Rows:
     settings = preflight.settings
     rollouts = settings.trajectories_per_iteration
-    step_limit = preflight.environments.step_limit(settings)
+    step_limit = preflight.step_limit()
     steps = rollouts * step_limit
     updates = -(-steps // settings.minibatch_size) * settings.num_epochs
     refill = f", up to {settings.refill_groups} more" if settings.refill_groups else ""
@@ -195,7 +195,7 @@ def _batches(preflight: Preflight) -> _Rows:
 
 def _panels(preflight: Preflight) -> _Rows:
     try:
-        panels = preflight.environments.panels(preflight.settings)
+        panels = preflight.panels()
     except FileNotFoundError:
         return [("panels", "-", "data missing")]
     return [

@@ -2,7 +2,7 @@
 
 ::
 
-    with Preflight.of(read("quickstart"), "quickstart") as preflight:
+    with Preflight(read("quickstart"), "quickstart") as preflight:
         preflight.check()
         for note in preflight.notes(): ...
 
@@ -12,18 +12,18 @@ these checks import neither Ray nor PyTorch, and take less than two seconds.
 
 from __future__ import annotations
 
+import inspect
+import json
 import logging
 import os
 import sys
 import warnings
 from collections.abc import Mapping
-from contextlib import ExitStack, closing
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from trca.algorithms.settings.parameters import TextParameters
-from trca.cli.preflight.environments import Environments
 from trca.common.extras import missing_extra
 from trca.common.files import find
 from trca.policies.model_names import (
@@ -37,6 +37,13 @@ from trca.policies.model_names import (
 from trca.runs.trackers import missing_trackers
 from trca.tune_configs.files import ConfigError
 
+if TYPE_CHECKING:
+    import gymnasium
+
+    from trca.envs.panel import Panel
+
+    TextEnvironment = gymnasium.Env[str, str]
+
 _FEWEST_NEW_TOKENS: Final = 64
 """Tokens of a response in sentences, at least."""
 _MOST_CUT: Final = 2
@@ -48,38 +55,40 @@ _AMD: Final = Path("/dev/kfd")
 
 
 class Preflight:
-    """The checks of one run.
+    """The checks of one run, and the environments that the checks and the plan read.
 
     Attributes:
         settings: The settings of the run.
         here: Whether the run starts on this machine now. If not (a dry run, or a run for a
             cluster), parts that this machine lacks are notes (`lacks`), not problems.
-        environments: The environments of the run.
     """
 
-    def __init__(self, settings: TextParameters, here: bool = True) -> None:
-        self.settings = settings
-        self.here = here
-        self.environments = Environments()
-
-    @classmethod
-    def of(cls, settings: Mapping[str, Any], source: str = "config", here: bool = True) -> Self:
+    def __init__(
+        self,
+        settings: TextParameters | Mapping[str, Any],
+        source: str = "config",
+        here: bool = True,
+    ) -> None:
         """Resolves flat settings; the environments that this makes serve the checks too.
 
         Args:
-            settings: Flat settings, as `trca.tune_configs.files.read` returns them.
-            source: The name of the settings in errors.
+            settings: Resolved settings, or flat settings as `trca.tune_configs.files.read` returns
+                them.
+            source: The name of flat settings in errors.
             here: See `Preflight`.
 
         Raises:
             ConfigError: Names each wrong setting, its value and the allowed values.
         """
-        with ExitStack() as stack:
-            environments = stack.enter_context(closing(Environments()))
-            made = cls(TextParameters.resolve(settings, source, here, environments.open), here)
-            stack.pop_all()  # the environments stay open
-        made.environments = environments
-        return made
+        self.here = here
+        self._made: dict[str, TextEnvironment] = {}
+        if isinstance(settings, Mapping):
+            try:
+                settings = TextParameters.resolve(settings, source, here, self._open)
+            except BaseException:
+                self.close()
+                raise
+        self.settings = settings
 
     def __enter__(self) -> Self:
         """Returns the preflight."""
@@ -87,7 +96,56 @@ class Preflight:
 
     def __exit__(self, *error: object) -> None:
         """Closes the environments."""
-        self.environments.close()
+        self.close()
+
+    def close(self) -> None:
+        """Closes the environments."""
+        for env in self._made.values():
+            env.close()
+        self._made.clear()
+
+    def env(self, split: str) -> TextEnvironment:
+        """The environment of the run on a split, which stays open until `close`.
+
+        Raises:
+            Exception: The environment's error; `FileNotFoundError` for missing official data.
+        """
+        return self._open(self.settings.env, {**self.settings.env_config, "split": split})
+
+    def panels(self) -> dict[str, Panel]:
+        """The training panel and the evaluation panel, by ``train`` and ``evaluation``.
+
+        Raises:
+            FileNotFoundError: When official data is not on this machine.
+        """
+        train, evaluation = (
+            self.env(split).get_wrapper_attr("panel")
+            for split in (self.settings.train_split, str(self.settings.evaluation_split))
+        )
+        return {"train": train, "evaluation": evaluation.head(self.settings.evaluation_tasks)}
+
+    def step_limit(self) -> int:
+        """The environment's step limit; without official data, the limit of its class."""
+        from trca.envs.plain import STEPS
+        from trca.envs.registration import env_class
+
+        try:
+            return int(self.env(self.settings.train_split).get_wrapper_attr("max_steps"))
+        except FileNotFoundError:
+            if limit := self.settings.env_config.get("max_steps"):
+                return int(limit)
+        argument = inspect.signature(env_class(self.settings.env)).parameters.get("max_steps")
+        default = argument.default if argument else None
+        return default if isinstance(default, int) else STEPS
+
+    def _open(self, env: str, arguments: Mapping[str, Any]) -> TextEnvironment:
+        """The environment of a name and its arguments, as `trca.envs.make` takes them."""
+        from trca.envs.registration import make
+
+        key = json.dumps([env, dict(arguments)], sort_keys=True, default=str)
+        if key not in self._made:
+            self._made[key] = make(env, **arguments)
+        return self._made[key]
 
     def check(self) -> None:
         """Refuses a run that has problems.
@@ -157,7 +215,7 @@ class Preflight:
         model = self.settings.model
         lacks = list(filter(None, [*self._missing_parts(), self._missing_engine]))
         try:
-            self.environments.of_split(self.settings, self.settings.train_split)
+            self.env(self.settings.train_split)
         except FileNotFoundError as error:
             lacks.append(f"data missing: {error}")
         if not self.model_folder:
@@ -232,7 +290,7 @@ class Preflight:
         if not self.model_folder:
             settings = settings.model_copy(update=self._prompt_without_model())
         try:
-            env = self.environments.of_split(self.settings, self.settings.train_split)
+            env = self.env(self.settings.train_split)
         except FileNotFoundError:
             return ""  # `lacks` names the data
         limit = settings.max_prompt_tokens
@@ -304,6 +362,17 @@ class _Words:
 def model_folder(settings: TextParameters) -> str:
     """Folder of the run's model if the model is on this machine, else empty."""
     return local_model(settings.model, settings.env, settings.env_config, settings.response_format)
+
+
+def panel(settings: TextParameters, split: str) -> Panel:
+    """All tasks of a split of the run's environment.
+
+    Raises:
+        ValueError: For an unknown split; the message gives the splits.
+    """
+    with Preflight(settings) as preflight:
+        tasks: Panel = preflight.env(split).get_wrapper_attr("panel")
+        return tasks
 
 
 def _missing_gpus(settings: TextParameters) -> str:

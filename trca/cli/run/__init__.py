@@ -1,1 +1,1 @@
-"""Training runs, their policies by name, and their jobs on clusters."""
+"""Training runs, and their policies by name."""

@@ -32,6 +32,10 @@ SetOption = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Any setting; repeatable."),
 ]
+EnvSetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Argument of the environment; repeatable."),
+]
 NameOption = Annotated[
     str | None, typer.Option(help="Name of the new folder. [default: the config's]")
 ]

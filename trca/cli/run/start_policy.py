@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from trca.cli.preflight.environments import panel
-from trca.cli.preflight.preflight import model_folder
+from trca.cli.preflight.preflight import model_folder, panel
 from trca.cli.show.console import console, noise_to, tracing_to
 from trca.policies.model_names import TINY
 

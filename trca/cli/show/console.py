@@ -62,10 +62,14 @@ def fail(message: str, code: int = 1) -> NoReturn:
 
 @contextmanager
 def refusing(*kinds: type[Exception]) -> Iterator[None]:
-    """Turns errors that a user can correct into one line and exit code 2, without a traceback."""
+    """Turns errors that a user can correct into one line and exit code 2, without a traceback.
+
+    Without classes of errors, these are `ValueError` and `OSError`.
+    """
+    refused = kinds or (ValueError, OSError)
     try:
         yield
-    except kinds as error:
+    except refused as error:
         fail(str(error), code=2)
 
 
@@ -87,10 +91,6 @@ def playing(environment: str, log: Path) -> Iterator[None]:
     """Turns an exception of an environment into one line, with the traceback in the log.
 
     Errors that a user can correct pass through.
-
-    Args:
-        environment: Name of the environment.
-        log: The log.
     """
     try:
         with tracing_to(log):
@@ -99,6 +99,11 @@ def playing(environment: str, log: Path) -> Iterator[None]:
         raise
     except Exception as error:
         fail(f"{environment}: {words(error)}.{log_words(log)}")
+
+
+def percent(value: float | None) -> str:
+    """A share as a percentage; ``-`` if unknown, which is None or NaN."""
+    return "-" if value is None or value != value else f"{value:.1%}"
 
 
 def log_words(log: Path) -> str:
@@ -129,12 +134,12 @@ def noise_to(log: Path) -> Iterator[Console]:
     """Sends output, logs and warnings of libraries to a file; yields a console on the terminal.
 
     Both file descriptors are redirected, so that output of C++ code and child processes also goes
-    to the file. A crash of native code writes its traceback to the file.
-
-    Args:
-        log: The file; text is appended.
+    to the file. A crash of native code appends its traceback, too.
     """
-    if not _is_descriptor(sys.stdout, 1):
+    redirects = False
+    with suppress(AttributeError, OSError, ValueError):  # another stream stands for the terminal
+        redirects = sys.stdout.fileno() == 1
+    if not redirects:
         yield console
         return
     sys.stdout.flush()
@@ -158,10 +163,3 @@ def noise_to(log: Path) -> Iterator[Console]:
             os.dup2(descriptor, number)
             os.close(descriptor)
         logging.captureWarnings(False)
-
-
-def _is_descriptor(stream: object, number: int) -> bool:
-    try:
-        return bool(stream.fileno() == number)  # type: ignore[attr-defined]
-    except (AttributeError, OSError, ValueError):
-        return False

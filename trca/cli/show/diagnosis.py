@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from trca.cli.show.console import console, print_folded
+from trca.cli.show.console import console, percent, print_folded
 from trca.cli.show.figures import tinted
-from trca.runs.curve import EXECUTION, FOUNDATION, HELD_OUT, INK, TRAIN, figure_in
+from trca.runs.curve import EXECUTION, FOUNDATION, HELD_OUT, INK, TRAIN
 from trca.runs.success_tables import terminal_table
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from trca.analysis.diagnosis import Diagnosis
     from trca.analysis.llm_labels import Agreement
 
@@ -31,45 +28,32 @@ def print_diagnosis(parts: Mapping[str, Diagnosis], categories: Mapping[str, str
         parts: The diagnoses, by the name of their iterations.
         categories: The category of each operator, in order.
     """
-
-    def table(first: str) -> Table:
-        made = terminal_table()
-        made.add_column(first, no_wrap=True)
-        for words in parts:
-            made.add_column(words, justify="right")
-        return made
-
-    def row(made: Table, name: str, values: list[float], style: str = "") -> None:
-        cells = ["-" if value != value else f"{value:.1%}" for value in values]
-        made.add_row(name, *cells, style=style)
-
     each = list(parts.values())
-    ratios = table("")
+    ratios = terminal_table("", *parts)
     ratios.add_row("rollouts", *(f"{d.rollouts:,} in {d.groups:,} groups" for d in each))
-    row(ratios, "failed rollouts", [d.failure_rate for d in each], "bold")
-    row(ratios, "groups without a success", [d.success_free_groups for d in each], "bold")
-    useful = [d.useful_transitions for d in each]
-    row(ratios, "useful transitions in failed rollouts", useful, "bold")
+    for words, name in (
+        ("failed rollouts", "failure_rate"),
+        ("groups without a success", "success_free_groups"),
+        ("useful transitions in failed rollouts", "useful_transitions"),
+    ):
+        ratios.add_row(words, *(percent(getattr(d, name)) for d in each), style="bold")
     for kind in each[0].classes:
-        row(ratios, f"  {kind}", [d.classes[kind] for d in each])
-    row(ratios, "responses with an action", [d.parsed for d in each])
-    row(ratios, "actions carried out", [d.accepted for d in each])
+        ratios.add_row(f"  {kind}", *(percent(d.classes[kind]) for d in each))
+    ratios.add_row("responses with an action", *(percent(d.parsed) for d in each))
+    ratios.add_row("actions carried out", *(percent(d.accepted) for d in each))
     console.print(ratios, soft_wrap=False)
-    fired = table("operator fired, share of all steps")
+    fired = terminal_table("operator fired, share of all steps", *parts)
     for category in dict.fromkeys(categories.values()):
         fired.add_row(category, style="bold")
         for name in (n for n in categories if categories[n] == category):
-            row(fired, f"  {name}", [d.fired.get(name, 0.0) for d in each])
+            fired.add_row(f"  {name}", *(percent(d.fired.get(name, 0.0)) for d in each))
     console.print(fired, soft_wrap=False)
 
 
 def print_agreement(agreed: Agreement, model: str) -> None:
     """Prints how the labels of a model agree with the operators."""
-    table = terminal_table()
-    table.add_column("operators say", no_wrap=True)
-    for name in agreed.confusion:
-        table.add_column(f"model: {name}", justify="right")
-    table.add_column("kappa", justify="right")
+    columns = [f"model: {name}" for name in agreed.confusion]
+    table = terminal_table("operators say", *columns, "kappa")
     for name, row in agreed.confusion.items():
         table.add_row(name, *map(str, row.values()), f"{agreed.kappas[name]:.2f}")
     console.print(table, soft_wrap=False)
@@ -83,31 +67,17 @@ def print_agreement(agreed: Agreement, model: str) -> None:
     )
 
 
-def print_alarm(text: str) -> None:
-    """Prints a sign of trouble."""
-    console.print("! ", style="bold red", end="")
-    print_folded(text, indent=0, hanging=2)
-
-
-def draw_diagnosis(
-    parts: Mapping[str, Diagnosis], categories: Mapping[str, str], path: Path, title: str
-) -> None:
-    """Draws a diagnosis to a PNG: failures, transitions of failed rollouts, operators that fired.
-
-    Args:
-        parts: One or two diagnoses, by the name of their iterations.
-        categories: The category of each operator, in order.
-        path: The file, replaced atomically.
-        title: The run and its environment.
-    """
-    with figure_in(path, (10.4, 5.2)) as figure:
-        plot_diagnosis(figure, parts, categories, title)
-
-
 def plot_diagnosis(
     figure: Any, parts: Mapping[str, Diagnosis], categories: Mapping[str, str], title: str
 ) -> None:
-    """Plots what `draw_diagnosis` draws; of two parts the first is pale."""
+    """Plots a diagnosis: failures, transitions of failed rollouts, operators that fired.
+
+    Args:
+        figure: A figure of matplotlib.
+        parts: One or two diagnoses, by the name of their iterations; of two the first is pale.
+        categories: The category of each operator, in order.
+        title: The run and its environment.
+    """
     left, right = figure.subplots(1, 2, width_ratios=(5, 4))
     height, shades = 0.8 / len(parts), (1.0,) if len(parts) == 1 else (0.45, 1.0)
     places = [height * (k - (len(parts) - 1) / 2) for k in range(len(parts))]

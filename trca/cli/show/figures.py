@@ -1,4 +1,8 @@
-"""Pictures of several runs: comparisons, budgets, types of tasks, and success over a setting."""
+"""Pictures of several runs: comparisons, budgets, types of tasks, and success over a setting.
+
+``runs`` are the rows of metrics of each run, by the name of its setting; ``shares`` are the success
+of each run, by the name of its setting and the type of task. A file is replaced atomically.
+"""
 
 from __future__ import annotations
 
@@ -59,12 +63,7 @@ def draw_comparison(
 ) -> None:
     """Draws success of several settings: the mean over runs as a line, and the range at its end.
 
-    Args:
-        runs: The rows of metrics of each run, by the name of its setting.
-        path: The file, replaced atomically.
-        title: The title: what is compared, and the environment.
-        panel: The tasks, for the line below the panels.
-        formats: Files to write, such as ``svg``, with the name of the path.
+    ``panel`` names the tasks below the picture. ``formats`` are files with the name of the path.
     """
     with figure_in(path, (10.8, 4.2), formats) as figure:
         plot_comparison(figure, runs, title, panel)
@@ -151,11 +150,6 @@ def draw_budgets(runs: _Runs, path: Path, title: str) -> None:
     """Draws training success at three budgets of trajectories to PNG and SVG.
 
     The budgets are 30%, 60% and 100% of the shortest run, as the paper's 1.92K, 3.84K and 6.40K.
-
-    Args:
-        runs: The rows of metrics of each run, by the name of its setting.
-        path: The file, replaced atomically.
-        title: The title.
     """
     shortest = min(
         (rows for each in runs.values() for rows in each), key=lambda rows: rows[-1]["trajectories"]
@@ -188,13 +182,7 @@ def draw_budgets(runs: _Runs, path: Path, title: str) -> None:
 
 
 def draw_types(shares: Mapping[str, Mapping[str, Sequence[float]]], path: Path, title: str) -> None:
-    """Draws held-out success by type of task to PNG and SVG.
-
-    Args:
-        shares: By the name of a setting and the type: the success of each run.
-        path: The file, replaced atomically.
-        title: The title.
-    """
+    """Draws held-out success by type of task to PNG and SVG."""
     types = _types(shares)
     count = _count(values for each in shares.values() for values in each.values())
     note = f"dots: mean, lines: lowest to highest of {count}"
@@ -205,8 +193,8 @@ def draw_types(shares: Mapping[str, Mapping[str, Sequence[float]]], path: Path, 
             zip(shares.values(), labels, _looks(shares), strict=True)
         ):
             places = [types.index(kind) + step * (number - (len(shares) - 1) / 2) for kind in each]
-            ranges = np.array([_range(values) for values in each.values()]).reshape(-1, 2)
-            axis.hlines(places, *ranges.T, color, alpha=0.4)
+            ends = map(min, each.values()), map(max, each.values())
+            axis.hlines(places, *map(list, ends), color, alpha=0.4)
             means = [np.mean(values) for values in each.values()]
             axis.plot(means, places, ("o", "D", "^")[before % 3], color=color, label=label)
         axis.set_yticks(range(len(types)), types)
@@ -220,11 +208,7 @@ def draw_types(shares: Mapping[str, Mapping[str, Sequence[float]]], path: Path, 
 def draw_radar(shares: Mapping[str, Mapping[str, Sequence[float]]], path: Path, title: str) -> None:
     """Draws the profile of each setting over types of tasks to PNG and SVG, as the paper's figure.
 
-    Args:
-        shares: By the name of a setting and the type: the success of each run. Settings that lack a
-            type are left out.
-        path: The file, replaced atomically.
-        title: The title.
+    Settings that lack a type are left out.
     """
     from matplotlib.ticker import MaxNLocator
 
@@ -256,12 +240,8 @@ def draw_setting(
 ) -> None:
     """Draws held-out success over the values of a setting to PNG and SVG, a line a type of task.
 
-    Args:
-        shares: By type and value: the success of each run. The last type is that of all tasks; it
-            is drawn bold, with the range over runs.
-        setting: The setting's name.
-        path: The file, replaced atomically.
-        title: The title.
+    ``shares`` are the success of each run, by type and value. The last type is that of all tasks;
+    it is drawn bold, with the range over runs.
     """
     *types, whole = shares
     count = _count(shares[whole].values())
@@ -275,8 +255,8 @@ def draw_setting(
             style = {"linewidth": 2.6} if kind == whole else {"linewidth": 1.3, "linestyle": line}
             axis.plot(list(points), means, marker="o", ms=4, color=color, label=kind, **style)
             if kind == whole:
-                lowest, highest = zip(*map(_range, points.values()), strict=True)
-                axis.fill_between(list(points), lowest, highest, color=tinted(INK, 0.1), zorder=0)
+                ends = map(min, points.values()), map(max, points.values())
+                axis.fill_between(list(points), *map(list, ends), color=tinted(INK, 0.1), zorder=0)
         axis.set_xticks(sorted({value for each in shares.values() for value in each}))
         axis.set_xlabel(symbol(setting))
         axis.set_ylabel("success, held out")
@@ -311,9 +291,6 @@ def label_names(names: Sequence[str]) -> tuple[str, list[str]]:
     Names ``anchor=context`` and ``anchor=observation`` have the key ``anchor`` and the labels
     ``context`` and ``observation``. Other names have no common key; ``key=value`` in them becomes
     ``key value``.
-
-    Args:
-        names: Names of settings, ``key=value`` or any words.
     """
     pairs = [re.fullmatch(r"([\w.]+)=(.*)", name) for name in names]
     keys = {pair[1] for pair in pairs if pair}
@@ -354,10 +331,6 @@ def _looks(names: Iterable[str]) -> list[tuple[str, int]]:
 
 def _types(shares: Mapping[str, Mapping[str, Any]]) -> list[str]:
     return list(dict.fromkeys(kind for each in shares.values() for kind in each))
-
-
-def _range(values: Sequence[float]) -> tuple[float, float]:
-    return min(values), max(values)
 
 
 def _count(values: Iterable[Sequence[Any]]) -> str:

@@ -15,6 +15,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from trca.cli.show.console import percent
 from trca.cli.show.warnings import training_warnings
 from trca.runs.curve import column, sparkline
 
@@ -40,13 +41,6 @@ class Progress:
     """
 
     def __init__(self, console: Console, title: str, iterations: int) -> None:
-        """Starts without rows.
-
-        Args:
-            console: The console to write to.
-            title: The run's name.
-            iterations: The last iteration's number.
-        """
         self._console, self._title, self._iterations = console, title, iterations
         self._rows: list[Mapping[str, Any]] = []
         self._stage, self._since = "starting", time.monotonic()
@@ -72,7 +66,7 @@ class Progress:
             self._console.print(f"{text} ...")
 
     def earlier(self, rows: list[dict[str, Any]]) -> None:
-        """Shows the rows of a run that is resumed."""
+        """Takes the rows of a run that is resumed."""
         self._rows = list(rows)
 
     def show(self, row: Mapping[str, Any]) -> None:
@@ -106,7 +100,7 @@ class Progress:
         rewards = ("foundational_reward", "breakthrough_reward")
         cells = (
             f"{row['iteration']}/{self._iterations}",
-            *(_percent(row.get(name)) for name in percents),
+            *(percent(row.get(name)) for name in percents),
             _number(row.get("score"), 2),
             *(_number(row.get(name), 3) for name in rewards),
             f"{row['seconds']:.1f}",
@@ -138,9 +132,9 @@ class Progress:
             held_out = held_out[~np.isnan(held_out)]
             last = held_out[-1] if len(held_out) else None
             bars = Text(sparkline(held_out), style="magenta")
-            table.add_row("success, training", _percent(training[-1]), sparkline(training))
-            table.add_row("success, held out", _percent(last), bars)
-            table.add_row("readable responses", _percent(row.get("parsed_ratio")))
+            table.add_row("success, training", percent(training[-1]), sparkline(training))
+            table.add_row("success, held out", percent(last), bars)
+            table.add_row("readable responses", percent(row.get("parsed_ratio")))
             table.add_row("score", _number(row.get("score"), 2))
             table.add_row("r^F foundational", _number(row.get("foundational_reward"), 3))
             table.add_row("r^B breakthrough", _number(row.get("breakthrough_reward"), 3))
@@ -149,10 +143,6 @@ class Progress:
             waited = int(time.monotonic() - self._since)
             parts.append(Text(f"{self._stage} ... {waited} s", style="dim"))
         return Panel(Group(*parts), title=self._title, title_align="left", border_style="blue")
-
-
-def _percent(value: float | None) -> str:
-    return "     -" if value is None or math.isnan(value) else f"{value:6.1%}"
 
 
 def _number(value: float | None, decimals: int) -> str:

@@ -21,11 +21,9 @@ _SILENT: Final = "Timeout ("
 
 @contextmanager
 def slow_steps_shown(log: Path, say: Callable[[str], None]) -> Iterator[None]:
-    """Reads the log of a run, to which all its processes write, and shows slow steps.
+    """Reads the log of a run, to which all its processes write, and shows slow steps by ``say``.
 
-    Args:
-        log: The log.
-        say: Shows a line of text; called in a thread.
+    A thread calls ``say``.
     """
     ended = threading.Event()
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -55,18 +53,14 @@ def slow_steps_shown(log: Path, say: Callable[[str], None]) -> Iterator[None]:
 
 
 class SlowStepNotice(gymnasium.Wrapper[str, str, str, str]):
-    """Shows each reset and step that takes longer than a limit, with the current line of code."""
+    """Shows each reset and step that takes longer than a limit, with the current line of code.
+
+    A thread calls ``say`` with a line of text.
+    """
 
     def __init__(
         self, env: gymnasium.Env[str, str], say: Callable[[str], None], limit_s: float = SILENT_S
     ) -> None:
-        """Wraps an environment.
-
-        Args:
-            env: The environment.
-            say: Shows a line of text; called in a thread.
-            limit_s: Seconds that a call may take without a notice.
-        """
         super().__init__(env)
         self._say, self._limit_s = say, limit_s
 

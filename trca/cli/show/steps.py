@@ -11,11 +11,6 @@ if TYPE_CHECKING:
     from trca.rubric import Clause, RubricLibrary
 
 
-def print_task(task_id: str, task_type: str) -> None:
-    """Prints the head of an episode."""
-    console.rule(f"{task_id}  ({task_type})", style="blue")
-
-
 def print_observation(observation: str) -> None:
     """Prints an observation line by line, folded to the width of the console."""
     for line in observation.splitlines():
@@ -56,12 +51,9 @@ def print_reasons(reasons: Mapping[str, Sequence[Clause]], library: RubricLibrar
     for name, clauses in reasons.items():
         print_folded(f"{name}: {meanings[name]}", indent=4, style="magenta")
         for clause in clauses:
-            print_folded(
-                f"{clause.text}{_bracketed(shown_values(clause))}",
-                indent=6,
-                style="cyan",
-                hanging=4,
-            )
+            values = shown_values(clause)
+            text = f"{clause.text}  ({values})" if values else clause.text
+            print_folded(text, indent=6, style="cyan", hanging=4)
 
 
 def print_end(won: bool, steps: int, reward: float) -> None:
@@ -78,10 +70,6 @@ def shown_values(clause: Clause) -> str:
     return ", ".join(
         f"{name.partition('.')[2]} = {_shown(value)}" for name, value in clause.values.items()
     )
-
-
-def _bracketed(values: str) -> str:
-    return f"  ({values})" if values else ""
 
 
 def _shown(value: Any) -> str:

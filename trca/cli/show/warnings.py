@@ -17,11 +17,7 @@ _SHOWN: Final = 160
 
 
 def training_warnings(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Returns the warnings about the last iteration, by the name of the problem.
-
-    Args:
-        rows: Metrics of the iterations so far, in order; `docs/metrics.md` lists their names.
-    """
+    """Returns the warnings about the last row of metrics, by the name of the problem."""
     if not rows:
         return {}
     row = rows[-1]
@@ -34,9 +30,12 @@ def training_warnings(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
         )
     updated = row.get("ratio_mean", row.get("grad_norm"))  # Imitation has no ratio
     if parsed is not None and not updated:
-        warnings["no action trained"] = (
-            f"iteration {iteration} trained no action: {_why_untrained(row)}"
-        )
+        why = "no step entered the update; trca diagnose RUN shows the rollouts"
+        if not parsed:
+            why = "no response contains a readable action"
+        elif row.get("frac_zero_advantage") == 1:
+            why = "every advantage is 0, since the rollouts of each group have the same outcome"
+        warnings["no action trained"] = f"iteration {iteration} trained no action: {why}"
     if parsed is not None and parsed < LOW_PARSED_RATIO:
         warnings["low parsed_ratio"] = (
             f"only {parsed:.0%} of the responses contain a readable action (parsed_ratio): the"
@@ -53,22 +52,10 @@ def training_warnings(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     return warnings
 
 
-def _why_untrained(row: Mapping[str, Any]) -> str:
-    """The reason why an iteration trained no action."""
-    if row["parsed_ratio"] == 0:
-        return "no response contains a readable action"
-    if row.get("frac_zero_advantage") == 1:
-        return "every advantage is 0, since the rollouts of each group have the same outcome"
-    return "no step entered the update; trca diagnose RUN shows the rollouts"
-
-
 def why_unreadable(rollouts: Sequence[Rollout], parameters: Any, chat: bool) -> str:
     """Returns cause and remedy if no response contains a readable action; else empty.
 
-    Args:
-        rollouts: The rollouts of an evaluation.
-        parameters: The hyperparameters of the evaluation.
-        chat: Whether the tokenizer of the model has a chat template.
+    ``chat`` is whether the tokenizer of the model has a chat template.
     """
     steps = [step for rollout in rollouts for step in rollout.steps]
     if not steps or any(step.parsed for step in steps):

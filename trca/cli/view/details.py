@@ -32,9 +32,9 @@ _THOUGHT: Final = re.compile(r"<think>(.*?)</think>", re.S)
 _EXACT: Final = 1e-6
 """Largest accepted difference between the parts of an advantage and the record."""
 
-FiredClauses = list[dict[str, "tuple[Clause, ...]"]]
+_FiredClauses = list[dict[str, "tuple[Clause, ...]"]]
 """The operators that fired on each step, with the clauses that made them true."""
-Parts = dict[str, list[float]]
+_Parts = dict[str, list[float]]
 """Columns of a rollout by name: ``return``, ``episode``, ``step``."""
 
 
@@ -55,11 +55,7 @@ class Details:
         _ = self._reasons, self._vocabulary
 
     def of(self, rollouts: Sequence[Rollout]) -> dict[str, Any]:
-        """Returns all data of a group.
-
-        Args:
-            rollouts: The rollouts of the group, at least one.
-        """
+        """Returns all data of a group of at least one rollout."""
         rows, meets = align([[step.context for step in r.steps] for r in rollouts])
         parts, note = self._parts(rollouts)
         clauses = [self._clauses(rollout) for rollout in rollouts]
@@ -79,11 +75,12 @@ class Details:
         }
 
     def _rollout(
-        self, rollout: Rollout, clauses: FiredClauses, parts: Parts, meets: Sequence[int]
+        self, rollout: Rollout, clauses: _FiredClauses, parts: _Parts, meets: Sequence[int]
     ) -> dict[str, Any]:
         steps = []
         for k, step in enumerate(rollout.steps):
             fired = [rollout.operators[place] for place in step.judgments.nonzero()[0]]
+            advantage = None if rollout.advantages is None else float(rollout.advantages[k])
             steps.append(
                 {
                     "observation": step.observation,
@@ -98,16 +95,11 @@ class Details:
                     "reward": step.reward,
                     "foundational": step.foundational,
                     "breakthrough": step.breakthrough,
-                    "advantage": (
-                        None if rollout.advantages is None else float(rollout.advantages[k])
-                    ),
+                    "advantage": advantage,
                     **{name: column[k] for name, column in parts.items()},
                     "fired": [
-                        {
-                            "id": name,
-                            "why": [[c.text, shown_values(c)] for c in clauses[k].get(name, ())],
-                        }
-                        for name in fired
+                        {"id": n, "why": [[c.text, shown_values(c)] for c in clauses[k].get(n, ())]}
+                        for n in fired
                     ],
                 }
             )
@@ -121,12 +113,12 @@ class Details:
             "steps": steps,
         }
 
-    def _parts(self, rollouts: Sequence[Rollout]) -> tuple[list[Parts], str]:
+    def _parts(self, rollouts: Sequence[Rollout]) -> tuple[list[_Parts], str]:
         """Return, A^E and A^S of each rollout if the rule is TRCA, and a note for the reader."""
         from trca.algorithms.rules.trca import TRCAParameters, trca_parts
         from trca.records import StepBatch, advantages_of
 
-        none: list[Parts] = [{} for _ in rollouts]
+        none: list[_Parts] = [{} for _ in rollouts]
         reasons = self._reasons
         credited = all(rollout.advantages is not None for rollout in rollouts)
         explained = reasons is not None and all(map(reasons.knows, rollouts))
@@ -150,9 +142,9 @@ class Details:
             for k in range(len(rollouts))
         ], ""
 
-    def _clauses(self, rollout: Rollout) -> tuple[FiredClauses, str]:
+    def _clauses(self, rollout: Rollout) -> tuple[_FiredClauses, str]:
         """The reasons why operators fired on each step, and a note if the reasons are unknown."""
-        nothing: FiredClauses = [{} for _ in rollout.steps]
+        nothing: _FiredClauses = [{} for _ in rollout.steps]
         if not rollout.operators:
             return nothing, ""
         if self._reasons is None:
@@ -168,14 +160,12 @@ class Details:
         """Text, probability (None if unrecorded) and membership in the action, by token."""
         logprobs: NDArray[np.float32] = step.old_logprobs
         chances = [None if p != p else round(float(p), 4) for p in np.exp(logprobs)]
-        texts = self._texts(step.response_ids)
-        return [list(t) for t in zip(texts, chances, step.action_mask.tolist(), strict=True)]
-
-    def _texts(self, ids: NDArray[np.int32]) -> list[str]:
-        table = self._vocabulary
+        ids, table = step.response_ids.tolist(), self._vocabulary
         if table is None:
-            return [f"[{number}]" for number in ids.tolist()]
-        return texts_of([table[i] if 0 <= i < len(table) else b"" for i in ids.tolist()])
+            texts = [f"[{number}]" for number in ids]
+        else:
+            texts = texts_of([table[i] if 0 <= i < len(table) else b"" for i in ids])
+        return [list(t) for t in zip(texts, chances, step.action_mask.tolist(), strict=True)]
 
     @cached_property
     def _reasons(self) -> Reasons | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -89,12 +88,6 @@ class RecordedRun:
         with self._indexing:
             return _listing(path, versions(path))
 
-    def index_first(self) -> None:
-        """Indexes the iteration that the page shows first. The request for it raises the errors."""
-        if paths := iteration_files(self.folder, KINDS[0]):
-            with suppress(ValueError, OSError):
-                self.index(KINDS[0], max(paths))
-
     def groups(self, kind: Kind, iteration: int, start: int, count: int) -> dict[str, Any]:
         """Part of the list of groups. Raises the errors of `index`."""
         index = self.index(kind, iteration)
@@ -124,8 +117,8 @@ class RecordedRun:
         return group
 
     def load(self) -> None:
-        """Loads the parts that `group` needs, which takes seconds."""
-        with self._lock:
+        """Loads the parts that `group` needs, which takes seconds; `group` raises the errors."""
+        with self._lock, suppress(Exception):
             self.details.load()
 
     @cached_property
@@ -148,13 +141,6 @@ class RecordedRun:
         fields = ("id", "category", "description")
         operators = library.operators if library else ()
         return [{name: getattr(each, name) for name in fields} for each in operators]
-
-
-def every_group(run: RecordedRun, kind: Kind, iteration: int) -> Iterator[dict[str, Any]]:
-    """The data of all groups of an iteration that have a rollout; see `RecordedRun.group`."""
-    for group in run.index(kind, iteration).groups:
-        if group["rollouts"]:
-            yield run.group(kind, iteration, group["group"])
 
 
 @lru_cache(maxsize=64)

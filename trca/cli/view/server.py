@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any, Final
 
@@ -67,31 +66,18 @@ def create_app(runs: Sequence[RecordedRun]) -> FastAPI:
         start: Annotated[int, Query(ge=0)] = 0,
         count: Annotated[int, Query(ge=1, le=PAGE)] = PAGE,
     ) -> dict[str, Any]:
-        return _asked(lambda: _run(number).groups(kind, iteration, start, count))
+        return _asked(number, lambda run: run.groups(kind, iteration, start, count))
 
     @app.get("/api/runs/{number}/{kind}/{iteration}/groups/{group}")
     def group(number: int, kind: Kind, iteration: int, group: int) -> dict[str, Any]:
-        return _asked(lambda: _run(number).group(kind, iteration, group))
+        return _asked(number, lambda run: run.group(kind, iteration, group))
 
-    def _run(number: int) -> RecordedRun:
-        return dict(enumerate(runs))[number]
+    def _asked(number: int, answer: Callable[[RecordedRun], dict[str, Any]]) -> dict[str, Any]:
+        try:
+            return answer(dict(enumerate(runs))[number])
+        except KeyError:
+            raise HTTPException(404, "this is not recorded") from None
+        except (ValueError, OSError) as error:
+            raise HTTPException(422, str(error)) from None
 
     return app
-
-
-def listen(port: int) -> socket.socket:
-    """Opens a port of the local address; 0 chooses a free port.
-
-    Raises:
-        OSError: If another program uses the port.
-    """
-    return socket.create_server((HOST, port))
-
-
-def _asked(answer: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    try:
-        return answer()
-    except KeyError:
-        raise HTTPException(404, "this is not recorded") from None
-    except (ValueError, OSError) as error:
-        raise HTTPException(422, str(error)) from None
