@@ -69,7 +69,9 @@ def main() -> None:
     parser.add_argument("--config", default="quickstart")
     parser.add_argument("--times", type=int, default=3)
     given = parser.parse_args()
-    TextParameters.resolve(read(given.config)).algorithm_config().resolved_model()  # fills the cache
+    TextParameters.resolve(
+        read(given.config)
+    ).algorithm_config().resolved_model()  # fills the cache
     seconds: dict[str, list[tuple[float, float]]] = {"direct": [], "tune": []}
     for _ in range(given.times):
         for driver, measured in seconds.items():
@@ -81,7 +83,9 @@ def main() -> None:
         medians[driver] = statistics.median(wall)
         print(f"{driver:12}{min(wall):16.1f}{medians[driver]:10.1f}{statistics.median(cpu):20.1f}")
     more = medians["tune"] - medians["direct"]
-    print(f"tune starts {more:+.1f} s later, {medians['tune'] / medians['direct']:.2f} times as long")
+    print(
+        f"tune starts {more:+.1f} s later, {medians['tune'] / medians['direct']:.2f} times as long"
+    )
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from trca.common.registry import own_file, short_name
 Count = Annotated[int, Field(ge=0)]
 Positive = Annotated[int, Field(ge=1)]
 TRACKERS: Final = ("tensorboard", "mlflow", "wandb", "trackio")
-"""Experiment trackers of `trca.runs.tracking`."""
+"""Experiment trackers of `trca.runs.trackers`."""
 
 
 def _none_for_zero(value: Any) -> Any:

@@ -134,7 +134,7 @@ def test_a_killed_sweep_at_a_uri_goes_on_and_refuses_a_trial_with_other_settings
     config.write_text(changed)
     done = finish([*command, f"--resume={uri}/mine"])
     assert done.returncode == 1, done.stdout + done.stderr
-    assert "holds a trial with other settings" in " ".join(done.stdout.split())
+    assert "holds a run with lr: 0.0002, not 0.0004" in " ".join(done.stdout.split())
     assert RunFolder(trial).metrics() == rows
     assert RunFolder(trial).read_config()["lr"] == 2e-4
     config.write_text(text)

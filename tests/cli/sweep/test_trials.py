@@ -169,17 +169,15 @@ def test_a_killed_experiment_is_restored_by_tune_without_a_gap(trial, tmp_path):
 
 
 def test_a_trial_whose_learners_are_lost_is_left_to_tune(tmp_path):
-    class Losing:
-        error = None
-
-        def train(self):
-            raise self.error
+    def losing(error):
+        raise error
+        yield
 
     trial = object.__new__(SweepTrial)
-    trial._algorithm, trial._error, trial._rows, trial._reported = Losing(), "", [], 0
-    trial._iterations, trial._run = 3, RunFolder.create(tmp_path, "trial")
-    Losing.error = LearnersLostError("a learner was lost with its node")
+    trial._last, trial._rows, trial._run = 3, [], RunFolder.create(tmp_path, "trial")
+    trial._every = losing(LearnersLostError("a learner was lost with its node"))
     with pytest.raises(LearnersLostError):
         trial.step()
-    Losing.error = ValueError("mine")
+    trial._every = losing(ValueError("mine"))
     assert trial.step()["error_words"] == "mine"
+    assert trial._run.status()["message"] == "mine"

@@ -145,10 +145,10 @@ def _resumed(run: RunFolder, given: dict[str, Any]) -> dict[str, Any]:
     Raises:
         ConfigError: For a sweep, and for a setting that a run cannot change.
     """
-    from trca.runs.names import TRIALS
+    from trca.runs.folder import TRIALS
     from trca.tune_configs.files import ConfigError
 
-    if run.has(TRIALS):
+    if (run.path / TRIALS).exists():
         raise ConfigError(f"{run.path} is a sweep: resume it by trca sweep --resume {run.path}")
     if others := sorted(given.keys() - {"iterations"}):
         raise ConfigError(
@@ -194,8 +194,9 @@ def _check_iterations(run: RunFolder, settings: TextParameters, given: dict[str,
 
 
 def _run(settings: TextParameters, run: RunFolder) -> None:
+    from trca.cli.run.next_steps import show_results
     from trca.cli.run.start_policy import build_start
-    from trca.cli.run.training import InterruptedRunError, train
+    from trca.cli.run.training import train
     from trca.cli.show.progress import Progress
     from trca.cli.show.slow_steps import slow_steps_shown
     from trca.runs.refusals import quoted
@@ -222,35 +223,16 @@ def _run(settings: TextParameters, run: RunFolder) -> None:
             Progress(terminal, run.name, settings.iterations) as progress,
             slow_steps_shown(log, progress.warn),
         ):
-            train(settings, run, progress)
-    except (InterruptedRunError, KeyboardInterrupt):
-        console.print(f"stopped; {ended('interrupted')}")
-        raise typer.Exit(130) from None
+            interrupted = train(settings, run, progress)
+    except KeyboardInterrupt:
+        interrupted = True
     except Exception as error:
         fail(f"{words(error)}. Log: {log}\n{ended('failed', words(error))}")
+    if interrupted:
+        console.print(f"stopped; {ended('interrupted')}")
+        raise typer.Exit(130)
     run.set_status("finished", settings.iterations)
-    _say_what_next(run, settings)
-
-
-def _say_what_next(run: RunFolder, settings: TextParameters) -> None:
-    from trca.analysis.diagnosis import held_out_gap
-    from trca.cli.run.next_steps import next_steps
-    from trca.cli.show.warnings import training_warnings
-    from trca.common.json_lines import read_lines
-    from trca.runs.failures import failure_table
-    from trca.runs.reports import read_table
-
-    console.print()
-    metrics = run.metrics()
-    for warning in [*training_warnings(metrics).values(), *held_out_gap(metrics)]:
-        console.print(f"warning: {warning}", markup=False, style="yellow")
-    console.print(read_table(run.path / "evaluation"), soft_wrap=False)
-    if failed := read_lines(run.failures):
-        console.print(failure_table(failed))
-    console.print(f"Curve:       {run.path / 'curve.png'}", markup=False)
-    console.print("What next:")
-    for command, why in next_steps(run, settings):
-        console.print(f"  [cyan]{escape(command)}[/]\n      {why}")
+    show_results(run, settings)
 
 
 def _show_plan(preflight: Preflight) -> None:

@@ -21,8 +21,8 @@ from ray.tune.experiment import Trial as TuneTrial
 
 from trca.cli.run.training import stopping, stopping_politely
 from trca.cli.sweep.table import stop_words
-from trca.cli.sweep.trial import ERROR, ITERATIONS, NODE, RECORDED
-from trca.runs.names import STOPPED
+from trca.cli.sweep.trial import ERROR, ITERATIONS, NODE
+from trca.runs.folder import STOPPED
 from trca.runs.storage import read_json_from, write_json_to
 
 if TYPE_CHECKING:
@@ -51,8 +51,6 @@ class Progress(tune.Callback):
             assert trial.storage is not None
             log = f"{trial.storage.trial_fs_path}/logs/output.log"
             _print(f"failed: {result[ERROR]}. Log: {log}", trial, "red")
-            return
-        if result[RECORDED]:
             return
         parts = [f"iteration {result[TRAINING_ITERATION]}/{result[ITERATIONS]}"]
         if not math.isnan(success := result.get("success_rate", math.nan)):
