@@ -44,8 +44,6 @@ logger = logging.getLogger(__name__)
 RECORD: Final = "tracking.json"
 _PARAM: Final = 500
 """Longest value of a setting, in characters, that every MLflow server accepts."""
-_PARAMS: Final = 100
-"""Largest number of settings per request that every MLflow server accepts."""
 _REFUSED: Final = re.compile(r"[^\w\-./: ]")
 """Characters that MLflow refuses in names."""
 _SAMPLES: Final = 2
@@ -142,9 +140,8 @@ class MLflow(Tracker):
             )
         self.key = str(self._mlflow.active_run().info.run_id)
         if not key:
-            params = [(name, str(value)[:_PARAM]) for name, value in settings.flat().items()]
-            for start in range(0, len(params), _PARAMS):
-                self._mlflow.log_params(dict(params[start : start + _PARAMS]))
+            params = {name: str(value)[:_PARAM] for name, value in settings.flat().items()}
+            self._mlflow.log_params(params)
 
     def log(self, row: Mapping[str, float], iteration: int) -> None:
         """Logs metrics. An underscore replaces each character that MLflow refuses in names."""

@@ -11,13 +11,14 @@ from ray.tune.schedulers import TrialScheduler
 from ray.tune.search import Searcher
 from ray.tune.search.variant_generator import generate_variants
 
+from tests.cli.sweep.conftest import play
 from trca.algorithms.settings.sweeps import SweepSettings
 from trca.cli.run.training import stopping
 from trca.cli.sweep.sweeping import claim_directory, param_space
 from trca.cli.sweep.table import as_rich, summarise, write_table
 from trca.cli.sweep.trial import ERROR, ITERATIONS, METRIC, SweepTrial
 from trca.cli.sweep.trials import Trial, planned, read_trials
-from trca.cli.sweep.tuning import PanelASHA, PointSearch, Result, SweepScheduler
+from trca.cli.sweep.tuning import PanelASHA, PointSearch, SweepScheduler, outcome
 from trca.runs.folder import RunFolder
 from trca.tune_configs.files import ConfigError
 
@@ -56,16 +57,6 @@ def good(point):
 def ended(value, iteration=4):
     """The last result of a trial of four iterations."""
     return {METRIC: value, "training_iteration": iteration, ITERATIONS: 4}
-
-
-def play(run, rates, state):
-    """Writes the metrics and the state of a training."""
-    run.path.mkdir(parents=True)
-    for iteration, rate in enumerate(rates, start=1):
-        run.append_metrics(
-            {"iteration": iteration, "trajectories": 32 * iteration, "success_rate": rate}
-        )
-    run.set_status(state, len(rates))
 
 
 def rest_of(search, result_of=lambda point: ended(good(point))):
@@ -160,12 +151,9 @@ def test_a_failed_point_teaches_nothing_and_a_stopped_one_is_below_those_that_en
     assert sum(p["lr"] >= 1e-3 for p in points[8:]) >= 6
     failing = {METRIC: math.nan, ITERATIONS: 4, ERROR: "no credit today", "training_iteration": 1}
     assert len(points_of(sweep, lambda point: failing)) == 16
-    assert Result.of([ended(0.5), failing]) == Result.of([ended(0.5), {}]) == Result(None)
-
-
-def test_a_point_has_the_mean_of_its_repeats_and_the_first_stop():
-    assert Result.of([ended(0.2), ended(0.6)]) == Result(pytest.approx(0.4))
-    assert Result.of([ended(0.2, 3), ended(0.6, 2), ended(0.1)]).iteration == 2
+    assert outcome([ended(0.5), failing]) == outcome([ended(0.5), {}]) == (None, None)
+    assert outcome([ended(0.2), ended(0.6)]) == (pytest.approx(0.4), None)
+    assert outcome([ended(0.2, 3), ended(0.6, 2), ended(0.1)])[1] == 2
 
 
 def test_a_point_waits_for_all_of_its_repeats():
@@ -296,24 +284,20 @@ def test_a_trial_requests_the_gpus_of_its_driver(gpus, bundles):
 def test_trials_start_in_the_order_of_points_panels_and_seeds(tmp_path):
     games = [{"env_config.games": f"small-{k}"} for k in (7, 8)]
     sweep = settings(ASHA, seeds=[0, 1], panels=games)
-    configs = [spec for _, spec in generate_variants(param_space(sweep, "mine"))]
-    assert len(configs) == 16
-    assert configs[2]["trial"]["label"] == "lambda_=0.2  env_config.games=small-8  seed=0"
-    expected = [trial.run.name for trial in read_trials(sweep, RunFolder.create(tmp_path, "mine"))]
-    started = [
-        claim_directory(TuneTrial("SweepTrial", config=config, stub=True)) for config in configs
-    ]
-    assert started == expected
-    assert expected[2] == "003_lambda-0.2_games-small-8_seed-0"
 
+    def started(ended=frozenset()):
+        configs = [spec for _, spec in generate_variants(param_space(sweep, "mine", ended))]
+        return [TuneTrial("SweepTrial", config=config, stub=True) for config in configs]
 
-def test_a_resumed_grid_starts_the_trials_that_have_not_ended(tmp_path):
-    sweep = settings(ASHA, scheduler=None, seeds=[0, 1])
-    configs = [spec for _, spec in generate_variants(param_space(sweep, "mine", {1, 2, 5, 8}))]
-    started = [
-        claim_directory(TuneTrial("SweepTrial", config=config, stub=True)) for config in configs
-    ]
-    assert [name[:3] for name in started] == ["003", "004", "006", "007"]
+    trials = started()
+    assert trials[2].config["trial"]["label"] == "lambda_=0.2  env_config.games=small-8  seed=0"
+    names = [claim_directory(each) for each in trials]
+    assert names[2] == "003_lambda-0.2_games-small-8_seed-0"
+    folder = RunFolder.create(tmp_path, "mine")
+    assert names == [each.run.name for each in read_trials(sweep, folder)]
+    # A resumed sweep leaves out the trials that have ended.
+    left = started({1, 2, 5, *range(8, 17)})
+    assert [claim_directory(each)[:3] for each in left] == ["003", "004", "006", "007"]
 
 
 def test_a_trial_has_the_directory_of_its_name_before_tune_looks_for_a_free_one(tmp_path):
@@ -326,7 +310,7 @@ def test_a_stopped_trial_has_a_column_and_is_in_no_mean(tmp_path):
     sweep = settings(ASHA, seeds=[0, 1])
     folder = RunFolder.create(tmp_path, "sweep")
     for each in (trials := read_trials(sweep, folder)):
-        play(each.run, [0.5] * 9, "finished")
+        play(each.run, [0.5] * 9)
     stop = {"iteration": 2, "trajectories": 64, "metric": "success_rate", "value": 0.01}
     trials[2].run.write_json("stopped.json", stop)
     rows = summarise(read_trials(sweep, folder), sweep.repeats)

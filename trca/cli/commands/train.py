@@ -140,11 +140,7 @@ def train(
 
 
 def _resumed(run: RunFolder, given: dict[str, Any]) -> dict[str, Any]:
-    """The flat settings of a run that continues.
-
-    Raises:
-        ConfigError: For a sweep, and for a setting that a run cannot change.
-    """
+    """The flat settings of a run that continues. Refuses a sweep, and fixed settings."""
     from trca.runs.folder import TRIALS
     from trca.tune_configs.files import ConfigError
 
@@ -159,11 +155,7 @@ def _resumed(run: RunFolder, given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _longer(run: RunFolder, asked: dict[str, Any]) -> dict[str, Any]:
-    """The iterations of a run that exists, if a job asks for more.
-
-    Raises:
-        ConfigError: For a sweep, and if the job asks for other settings than the run has.
-    """
+    """The iterations of a run that exists, if a job asks for more; refuses other settings."""
     from trca.algorithms.base.recorder import ANY_MACHINE
     from trca.algorithms.settings.parameters import TextParameters
     from trca.tune_configs.files import ConfigError
@@ -177,11 +169,7 @@ def _longer(run: RunFolder, asked: dict[str, Any]) -> dict[str, Any]:
 
 
 def _check_iterations(run: RunFolder, settings: TextParameters, given: dict[str, Any]) -> None:
-    """Refuses to continue a run that has all its iterations.
-
-    Raises:
-        ConfigError: Asks for more iterations.
-    """
+    """Refuses to continue a run that has all its iterations."""
     from trca.tune_configs.files import ConfigError
 
     last, iterations = run.last_iteration(), settings.iterations

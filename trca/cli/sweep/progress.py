@@ -20,7 +20,7 @@ from ray.air.constants import TRAINING_ITERATION
 from ray.tune.experiment import Trial as TuneTrial
 
 from trca.cli.run.training import stopping, stopping_politely
-from trca.cli.sweep.table import stop_words
+from trca.cli.sweep.table import reached
 from trca.cli.sweep.trial import ERROR, ITERATIONS, NODE
 from trca.runs.folder import STOPPED
 from trca.runs.storage import read_json_from, write_json_to
@@ -66,7 +66,7 @@ class Progress(tune.Callback):
     ) -> None:
         """Prints that a trial was stopped early."""
         if stopped := read_json_from(trial.storage, STOPPED):
-            _print(stop_words(stopped), trial)
+            _print(f"stopped early: {reached(stopped)}", trial)
 
     def on_trial_recover(
         self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, **info: Any

@@ -22,7 +22,6 @@ import json
 import logging
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -47,27 +46,19 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class Result:
-    """The outcome of a point.
+def outcome(results: Sequence[Mapping[str, Any]]) -> tuple[float | None, int | None]:
+    """The outcome of a point from the last result of each of its trials.
 
-    Attributes:
-        value: Mean of the metric over the trials of the point; `None` if a trial failed.
-        iteration: First iteration of an early stop among the trials; `None` without one.
+    Returns:
+        The mean of the metric, `None` if a trial failed; and the first iteration of an early stop,
+        `None` without one.
     """
-
-    value: float | None
-    iteration: int | None = None
-
-    @classmethod
-    def of(cls, results: list[Mapping[str, Any]]) -> Result:
-        """The outcome from the last result of each trial of a point."""
-        values = [float(result.get(METRIC, math.nan)) for result in results]
-        if any(ERROR in result for result in results) or any(map(math.isnan, values)):
-            return cls(None)
-        reached = [(int(each[TRAINING_ITERATION]), each[ITERATIONS]) for each in results]
-        stopped = [iteration for iteration, last in reached if iteration < last]
-        return cls(sum(values) / len(values), min(stopped, default=None))
+    values = [float(result.get(METRIC, math.nan)) for result in results]
+    if any(ERROR in result for result in results) or any(map(math.isnan, values)):
+        return None, None
+    reached = [(int(each[TRAINING_ITERATION]), each[ITERATIONS]) for each in results]
+    stops = [iteration for iteration, last in reached if iteration < last]
+    return sum(values) / len(values), min(stops, default=None)
 
 
 def recorded_results(sweep: SweepSettings, trial: Trial) -> list[dict[str, Any]]:
@@ -138,9 +129,6 @@ class PointSearch(Searcher):
         if (point := self._points.pop(trial_id, None)) is not None:
             self._results[point].append(result or {})
 
-    def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
-        """Ignores the results of iterations."""
-
     def save(self, checkpoint_path: str) -> None:
         """Writes nothing (see the module)."""
 
@@ -152,9 +140,9 @@ class PointSearch(Searcher):
         while self._given <= self._suggested - self._open:
             results = self._results.get(self._given, [])
             if self._given in self._unlearned:
-                self._give(str(self._given), Result(None))
+                self._search.on_trial_complete(str(self._given), error=True)
             elif len(results) == self._sweep.repeats:
-                self._give(str(self._given), Result.of(results))
+                self._give(str(self._given), *outcome(results))
             else:
                 return False
             self._given += 1
@@ -191,16 +179,14 @@ class PointSearch(Searcher):
         self._results[number] = [recorded_results(self._sweep, trial)[-1] for trial in ended]
         return [each for each in trials if each["name"] not in self._ended]
 
-    def _give(self, point: str, result: Result) -> None:
-        """Gives Optuna a result: it ignores failed points and ranks stopped below ended points."""
-        if result.value is None:
+    def _give(self, point: str, value: float | None, stop: int | None) -> None:
+        """Gives Optuna an outcome: it ignores failed points, and ranks stopped points last."""
+        if value is None:
             self._search.on_trial_complete(point, error=True)
-        elif result.iteration is None:
-            self._search.on_trial_complete(point, {METRIC: result.value})
+        elif not stop:
+            self._search.on_trial_complete(point, {METRIC: value})
         else:
-            self._search.on_trial_result(
-                point, {METRIC: result.value, TRAINING_ITERATION: result.iteration}
-            )
+            self._search.on_trial_result(point, {METRIC: value, TRAINING_ITERATION: stop})
             self._search.on_trial_complete(point)
 
 
