@@ -52,12 +52,9 @@ def legend(axis):
     return [text.get_text() for text in axis.get_legend().get_texts()]
 
 
-def test_a_moving_mean_covers_past_values_and_ignores_missing_values():
+def test_a_moving_mean_ignores_missing_values_and_a_sparkline_has_its_width():
     values = np.array([1.0, np.nan, 3.0, 5.0])
     assert moving_mean(values, 2) == pytest.approx([1.0, 1.0, 3.0, 4.0])
-
-
-def test_a_sparkline_squeezes_values_into_its_width():
     assert sparkline(np.array([0.0, 0.5, 1.0])) == "▁▅█"
     assert len(sparkline(np.linspace(0, 1, 400), width=40)) == 40
     assert sparkline(np.array([])) == ""
@@ -74,8 +71,8 @@ def test_pictures_are_drawn_for_any_number_of_iterations(tmp_path, iterations):
         assert path.read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_curve_has_labels_and_the_number_of_rollouts():
-    upper, lower = curve(metrics(5, start=0.25), "games=small").axes
+def test_a_curve_has_labels_and_the_interval_and_number_of_its_rollouts():
+    upper, lower = curve(metrics(9, start=0.25), "games=small").axes
     assert legend(upper) == [
         "training, one iteration",
         "training, mean of the last 5 iterations",
@@ -85,13 +82,11 @@ def test_a_curve_has_labels_and_the_number_of_rollouts():
     assert lower.get_ylabel() == "rubric reward per step"
     note = upper.texts[0].get_text()
     assert note == "games=small; 64 rollouts per iteration; 16 rollouts held out"
-
-
-def test_the_interval_of_held_out_success_is_that_of_its_report():
-    upper, _ = curve(metrics(9)).axes
     (bars,) = upper.collections
     ends = np.array([segment[:, 1] for segment in bars.get_segments()])
     assert ends == pytest.approx(np.array([[0, 0.3], [0.05, 0.55], [0.3, 0.8]]))
+    assert FOUNDATION not in (HELD_OUT, TRAIN)
+    assert {line.get_color() for line in lower.lines}.isdisjoint({HELD_OUT, TRAIN})
 
 
 def test_held_out_success_without_an_interval_has_no_error_bars():
@@ -101,12 +96,6 @@ def test_held_out_success_without_an_interval_has_no_error_bars():
     assert "held out" in legend(upper)
     (bars,) = upper.collections
     assert all(low == high for low, high in (s[:, 1] for s in bars.get_segments()))
-
-
-def test_no_rubric_reward_has_a_colour_of_success():
-    assert FOUNDATION not in (HELD_OUT, TRAIN)
-    _, lower = curve(metrics(3)).axes
-    assert {line.get_color() for line in lower.lines}.isdisjoint({HELD_OUT, TRAIN})
 
 
 def test_a_comparison_shows_means_with_ranges_at_their_ends_on_one_scale():
@@ -183,24 +172,18 @@ def test_single_points_have_a_column_a_setting_with_their_ranges():
     assert [list(each) for each in ranges] == [[0, 0.5], [0, 0]]
 
 
-def test_a_single_evaluation_is_drawn_next_to_training_curves():
+def test_a_single_evaluation_and_runs_that_stopped_early_are_drawn_as_far_as_all_got():
     left, right = comparison({"0.2": [metrics(4)], "0.8": [metrics(4)]}).axes
     assert left.get_xlim() == pytest.approx((0, 256 * 1.04))
     assert left.get_xlabel() == "trajectories"
     assert right.get_xlabel() == "after 64 trajectories"
-
-
-def test_runs_that_stopped_early_are_compared_as_far_as_all_got():
     figure = comparison({"0.2": [metrics(9), metrics(4)]})
     assert len(figure.axes[0].lines[0].get_xdata()) == 4
 
 
-def test_a_panel_in_words():
+def test_a_long_title_and_the_words_of_a_panel_stay_inside_the_picture():
     words = panel_words({"games": "small", "max_steps": 16}, "train", "valid_seen")
     assert words == "games=small; trained on train, held out valid_seen"
-
-
-def test_a_long_title_and_a_long_note_stay_inside_the_picture():
     name = "scienceworld: TRCA on trca_scienceworld:scienceworld/ScienceWorld-v0"
     panel = "types=['find-animal', 'find-non-living-thing']; trained on train, held out dev"
     figure = Figure(figsize=(7.2, 5.8), layout="constrained")

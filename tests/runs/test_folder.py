@@ -18,12 +18,9 @@ def weights(text):
     return lambda folder: (folder / "weights").write_text(text)
 
 
-def test_a_taken_name_gets_a_number(tmp_path):
-    names = [RunFolder.create(tmp_path, "quickstart").name for _ in range(3)]
-    assert names == ["quickstart", "quickstart-2", "quickstart-3"]
-
-
-def test_a_name_given_by_hand_is_never_overwritten(tmp_path):
+def test_a_taken_name_gets_a_number_and_a_name_given_by_hand_is_never_overwritten(tmp_path):
+    made = [RunFolder.create(tmp_path, "quickstart").name for _ in range(3)]
+    assert made == ["quickstart", "quickstart-2", "quickstart-3"]
     run = RunFolder.create(tmp_path, "mine", numbered=False)
     with pytest.raises(
         ConfigError, match="exists: choose another --name, or delete the folder, unless"
@@ -66,24 +63,20 @@ def test_a_run_is_named_after_its_config(config, name):
     assert run_name(config) == name
 
 
-def test_metrics_survive_a_line_that_was_cut_off(run):
-    for iteration in (1, 2, 3):
-        run.append_metrics({"iteration": iteration})
-    with (run.path / "metrics.jsonl").open("a") as file:
-        file.write('{"iteration": 4, "succ')
-    assert [row["iteration"] for row in run.metrics()] == [1, 2, 3]
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
 
 
-def test_rewinding_deletes_later_iterations(run):
+def test_metrics_survive_a_line_that_was_cut_off_and_rewinding_deletes_later_iterations(run):
     for iteration in (1, 2, 3):
         run.append_metrics({"iteration": iteration})
         (run.rollouts(iteration) / "train.parquet").touch()
+    with (run.path / "metrics.jsonl").open("a") as file:
+        file.write('{"iteration": 4, "succ')
+    assert [row["iteration"] for row in run.metrics()] == [1, 2, 3]
     run.rewind(2)
     assert [row["iteration"] for row in run.metrics()] == [1, 2]
-    assert sorted(p.name for p in (run.path / "rollouts").iterdir()) == [
-        "iteration_000001",
-        "iteration_000002",
-    ]
+    assert names(run.path / "rollouts") == ["iteration_000001", "iteration_000002"]
 
 
 def test_the_best_and_the_last_checkpoint_are_kept(run):
@@ -92,8 +85,8 @@ def test_the_best_and_the_last_checkpoint_are_kept(run):
     assert (run.checkpoint("best") / "weights").read_text() == "2"
     assert (run.checkpoint("last") / "weights").read_text() == "4"
     assert run.checkpoint_iteration("best") == 2
-    names = sorted(path.name for path in (run.path / "checkpoints").iterdir())
-    assert names == ["best", "iteration_000002", "iteration_000004", "last"]
+    kept = ["best", "iteration_000002", "iteration_000004", "last"]
+    assert names(run.path / "checkpoints") == kept
 
 
 def test_the_error_for_a_run_without_checkpoint_names_the_fix(run):
@@ -115,11 +108,7 @@ def test_a_failed_checkpoint_leaves_the_last_checkpoint(run):
         run.save_checkpoint(2, half, best=True)
     assert (run.checkpoint("last") / "weights").read_text() == "whole"
     assert run.checkpoint("best") == run.checkpoint("last")
-    assert sorted(p.name for p in (run.path / "checkpoints").iterdir()) == [
-        "best",
-        "iteration_000001",
-        "last",
-    ]
+    assert names(run.path / "checkpoints") == ["best", "iteration_000001", "last"]
 
 
 @pytest.fixture

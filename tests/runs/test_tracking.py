@@ -10,9 +10,7 @@ from trca.algorithms.settings.parameters import TextParameters
 from trca.cli.preflight.preflight import Preflight
 from trca.envs import make
 from trca.runs.folder import RunFolder
-from trca.runs.rollout_samples import as_markdown, sample
-from trca.runs.trackers import missing_trackers
-from trca.runs.tracking import Tracking
+from trca.runs.trackers import Tracking, as_markdown, missing_trackers, sample
 from trca.tune_configs.files import ConfigError, assign, read
 from trca.tune_configs.run_parameters import TRACKERS
 

@@ -24,7 +24,6 @@ HELD_OUT: Final = "#d1495b"
 EXECUTION: Final = "#4f772d"
 FOUNDATION: Final = "#e09f3e"
 
-
 STYLE: Final[dict[Any, Any]] = {
     "font.size": 10,
     "axes.edgecolor": "#9aa5b1",
@@ -49,10 +48,7 @@ def column(rows: Sequence[Mapping[str, Any]], key: str) -> NDArray[np.float64]:
 
 def moving_mean(values: NDArray[np.float64], window: int = WINDOW) -> NDArray[np.float64]:
     """Returns the mean of each value and the ``window - 1`` values before it, ignoring NaN."""
-    return np.array(
-        [_mean(values[max(0, end - window) : end]) for end in range(1, len(values) + 1)],
-        dtype=float,
-    )
+    return np.array([_mean(values[max(0, k + 1 - window) : k + 1]) for k in range(len(values))])
 
 
 def draw_curve(rows: Sequence[Mapping[str, Any]], path: Path, title: str, panel: str = "") -> None:
@@ -89,10 +85,19 @@ def plot_curve(figure: Any, rows: Sequence[Mapping[str, Any]], title: str, panel
         upper.axhline(success[0], color=INK, linewidth=1, linestyle=":", label=label)
     if len(x):
         upper.set_xlim(left=0, right=max(x[-1], 1) * 1.04)
-    _plot_held_out(upper, measured)
+    words = [panel, *([f"{x[0]:.0f} rollouts per iteration"] if len(x) else [])]
+    if measured:
+        held_out = column(measured, "evaluation/success_rate")
+        low, high = (column(measured, f"evaluation/success_{end}") for end in ("low", "high"))
+        errors = np.nan_to_num(np.maximum([held_out - low, high - held_out], 0.0))
+        label = "held out" if np.isnan(low).all() else "held out, 95% interval"
+        style = {"fmt": "o-", "color": HELD_OUT, "linewidth": 1.2, "capsize": 3, "label": label}
+        upper.errorbar(column(measured, "trajectories"), held_out, errors, **style)
+        if (n := measured[-1].get("evaluation/n")) is not None:
+            words.append(f"{n:.0f} rollouts held out")
     success_axis(upper)
     upper.set_ylabel("success")
-    note = textwrap.wrap("; ".join(filter(None, [panel, *_sizes(x, measured)])), NOTE_WIDTH)
+    note = textwrap.wrap("; ".join(filter(None, words)), NOTE_WIDTH)
     heading = [*textwrap.wrap(title, TITLE_WIDTH), *("" for _ in note)]
     upper.set_title("\n".join(heading), loc="left", fontweight="bold")
     upper.text(0, 1.03, "\n".join(note), transform=upper.transAxes, fontsize=8.5)
@@ -138,26 +143,6 @@ def figure_in(
             draft = file.with_name(f".{file.name}.part")
             figure.savefig(draft, format=kind)
             draft.replace(file)
-
-
-def _plot_held_out(axis: Any, measured: Sequence[Mapping[str, Any]]) -> None:
-    """Plots held-out success, with its 95% interval if the rows have an interval."""
-    if not measured:
-        return
-    x, success = column(measured, "trajectories"), column(measured, "evaluation/success_rate")
-    low, high = (column(measured, f"evaluation/success_{end}") for end in ("low", "high"))
-    errors = np.nan_to_num(np.maximum([success - low, high - success], 0.0))
-    label = "held out" if np.isnan(low).all() else "held out, 95% interval"
-    axis.errorbar(
-        x, success, errors, fmt="o-", color=HELD_OUT, linewidth=1.2, capsize=3, label=label
-    )
-
-
-def _sizes(x: NDArray[np.float64], measured: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Describes the numbers of rollouts behind the points."""
-    sizes = [f"{x[0]:.0f} rollouts per iteration"] if len(x) else []
-    n = column(measured, "evaluation/n")[-1:]
-    return [*sizes, *(f"{count:.0f} rollouts held out" for count in n if not np.isnan(count))]
 
 
 def success_axis(axis: Any) -> None:

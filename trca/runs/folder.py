@@ -19,13 +19,16 @@ outputs/quickstart/
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -36,7 +39,6 @@ from trca.common.cache import cache_folder
 from trca.common.files import HeldError, held, holder, point_link, write_text, writing_folder
 from trca.common.json_lines import append_lines, read_lines
 from trca.common.names import nearest
-from trca.runs.names import TRIALS
 from trca.runs.own_files import by_content, keep, restore
 from trca.runs.refusals import check_letters, check_writable, not_writable, quoted, taken
 from trca.tune_configs.files import ConfigError, parse
@@ -44,9 +46,14 @@ from trca.tune_configs.files import ConfigError, parse
 if TYPE_CHECKING:
     from ray.train._internal.storage import StorageContext
 
+    from trca.records.failures import Incident
     from trca.runs.storage import Storage
 
 DEFAULT_ROOT: Final = Path("outputs")
+TRIALS: Final = "trials"
+"""The folder of the trials in the folder of a sweep."""
+STOPPED: Final = "stopped.json"
+"""The file in a trial that records where the sweep stopped the trial early."""
 _SECONDS_BETWEEN_TRIES: Final = 0.5
 _URI: Final = re.compile(r"[a-z][a-z0-9+.-]+://")
 _ITERATION: Final = re.compile(r"iteration_(\d{6,})")
@@ -80,46 +87,34 @@ class RunFolder:
 
         Raises:
             ConfigError: If the name is not a valid folder name or exists, or the folder is not
-                writable.
+                writable. The message names the fix.
         """
-        check_letters(name)
+        cls.check_name(root, name, numbered)
         storage = _storage(root)
-        stored = set(storage.runs()) if storage else set()
-        root = storage.cache if storage else Path(root)
-        try:
-            root.mkdir(parents=True, exist_ok=True)
-        except (FileExistsError, NotADirectoryError):
-            raise ConfigError(f"{root}: a file is in the way: name a folder") from None
-        except OSError as error:
-            raise ConfigError(not_writable(root, error)) from None
-        number = 1
-        while True:
-            path = root / (name if number == 1 else f"{name}-{number}")
+        stored = storage.runs() if storage else []
+        folder = storage.cache if storage else Path(root)
+        for number in itertools.count(1):
+            path = folder / (name if number == 1 else f"{name}-{number}")
+            if path.name in stored:
+                continue
             try:
-                if path.name in stored:
-                    raise FileExistsError
+                folder.mkdir(parents=True, exist_ok=True)
                 path.mkdir()
             except FileExistsError:
                 if not numbered:
                     raise ConfigError(taken(path, storage)) from None
-                number += 1
-                continue
             except OSError as error:
                 raise ConfigError(not_writable(path, error)) from None
-            return cls(path, storage)
+            else:
+                return cls(path, storage)
+        raise AssertionError
 
     @classmethod
     def check_name(cls, root: Path | str, name: str, numbered: bool = False) -> None:
-        """Refuses the name of a new run that `create` would refuse. Writes nothing.
-
-        Args:
-            root: The folder that holds runs, or the URI of one.
-            name: The run's name.
-            numbered: Whether `create` may add a number to an existing name.
+        """Refuses the name of a new run that `create` refuses. Writes nothing.
 
         Raises:
-            ConfigError: When the name is no name for a folder or is taken, or the folder is not
-                writable.
+            ConfigError: As `create`.
         """
         check_letters(name)
         storage = _storage(root)
@@ -275,7 +270,7 @@ class RunFolder:
         return restore(parse(path.read_text("utf-8"), str(path)), self.path, self.own_files())
 
     def differing(self, settings: Mapping[str, Any], left_out: Set[str] = frozenset()) -> str:
-        """How other settings differ from the run's, in words; blank if they do not.
+        """How other settings differ from the run's, in words; empty if they do not.
 
         Files of the user are compared by name and content.
 
@@ -298,10 +293,6 @@ class RunFolder:
         """Writes a JSON file of the folder atomically."""
         write_text(self.path / file_name, json.dumps(value, indent=2, default=float) + "\n")
 
-    def has(self, file_name: str) -> bool:
-        """Whether the folder has a file."""
-        return (self.path / file_name).exists()
-
     def read_json(self, file_name: str) -> Any:
         """Reads a JSON file of the folder; returns `None` if the file does not exist."""
         path = self.path / file_name
@@ -320,10 +311,21 @@ class RunFolder:
 
     @property
     def failures(self) -> Path:
-        """The file of failures."""
+        """The file of failures; absent without failures."""
         return self.path / "failures.jsonl"
 
-    # Metrics
+    def append_failures(self, iteration: int, incidents: Sequence[Incident]) -> None:
+        """Appends a line for each incident of an iteration, and flushes the lines to disk."""
+        lines = [
+            {
+                **asdict(each),
+                "time": datetime.fromtimestamp(each.time, UTC).isoformat(timespec="seconds"),
+                "iteration": iteration,
+            }
+            for each in incidents
+        ]
+        if lines:
+            append_lines(self.failures, lines)
 
     def append_metrics(self, row: Mapping[str, Any]) -> None:
         """Appends the row of an iteration and flushes it to disk."""
@@ -346,8 +348,6 @@ class RunFolder:
         folder = self.path / "rollouts" / f"iteration_{iteration:06d}"
         folder.mkdir(parents=True, exist_ok=True)
         return folder
-
-    # Checkpoints
 
     def checkpoint(self, which: Which = "last") -> Path:
         """Returns the folder of the best or the last checkpoint.

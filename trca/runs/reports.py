@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ValidationError
 
@@ -19,20 +19,6 @@ if TYPE_CHECKING:
     from rich.console import Group
 
     from trca.envs.panel import Panel
-    from trca.records import Rollout
-    from trca.records.failures import Failure
-
-
-class Played(Protocol):
-    """The rollouts of an evaluation, such as `trca.algorithms.Evaluation`."""
-
-    @property
-    def rollouts(self) -> Sequence[Rollout]:
-        """The finished rollouts."""
-
-    @property
-    def failures(self) -> Sequence[Failure]:
-        """The tasks with missing rollouts."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +34,8 @@ class Report:
     outcomes: tuple[Outcome, ...]
 
     @classmethod
-    def of(cls, panel: Panel, evaluations: Mapping[int, Played]) -> Report:
-        """Returns the report of evaluations of a panel, by seed."""
+    def of(cls, panel: Panel, evaluations: Mapping[int, Any]) -> Report:
+        """Returns the report of a panel from an `Evaluation` of `trca.algorithms` for each seed."""
         outcomes: list[Outcome] = []
         types: dict[str, str] = {}
         played = (rollout for each in evaluations.values() for rollout in each.rollouts)

@@ -75,10 +75,9 @@ class Selection:
 
         With a single candidate there was no selection, and the list is empty.
         """
-        record, place = self.panel, (panel.environment, panel.split)
-        if record is None or self.candidates < 2:
-            return []
-        if (record["environment"], record["split"]) != place:
+        record = self.panel or {}
+        place = record.get("environment"), record.get("split")
+        if self.candidates < 2 or place != (panel.environment, panel.split):
             return []
         selecting = frozenset(record["task_ids"])
         return [task_id for task_id in panel.task_ids if task_id in selecting]
@@ -124,8 +123,7 @@ class Selection:
         checkpoint: dict[str, Any] = {"which": self.which, "iteration": self.iteration}
         if self.panel is None:
             return checkpoint
-        return {
-            **checkpoint,
+        return checkpoint | {
             "metric": self.metric,
             "value": self.value,
             "candidates": self.candidates,

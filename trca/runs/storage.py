@@ -21,7 +21,7 @@ from pyarrow.fs import FileSelector, FileSystem, FileType, copy_files
 
 from trca.common.cache import cache_folder, digest
 from trca.common.files import HeldError, held, write_text
-from trca.runs.names import STOPPED, TRIALS
+from trca.runs.folder import STOPPED, TRIALS
 from trca.tune_configs.files import ConfigError
 
 if TYPE_CHECKING:
@@ -104,29 +104,32 @@ class Storage:
                     return folder
             shutil.rmtree(draft, ignore_errors=True)
             draft.mkdir()
+            selector = FileSelector(str(self._root / run), allow_not_found=True)
             with self._errors():
-                self._copy(run, draft)
+                for entry in self._files.get_file_info(selector):
+                    if entry.base_name != TRIALS and not fnmatch(entry.base_name, "checkpoint_*"):
+                        if entry.type == FileType.Directory:
+                            (draft / entry.base_name).mkdir()
+                        target = str(draft / entry.base_name)
+                        copy_files(entry.path, target, source_filesystem=self._files)
             for mark in draft.rglob(f"*{_LINK}"):
                 mark.with_name(mark.name.removesuffix(_LINK)).symlink_to(mark.read_text("utf-8"))
                 mark.unlink()
             self._pushed = {k: v for k, v in self._pushed.items() if not k.startswith(f"{run}/")}
             with held(folder / "lock"):
-                _replace_all_but_the_lock(folder, draft)
+                for path in folder.iterdir():
+                    if path.is_dir() and not path.is_symlink():
+                        shutil.rmtree(path)
+                    elif path.name != "lock":
+                        path.unlink()
+                for path in draft.iterdir():
+                    path.rename(folder / path.name)
+                draft.rmdir()
                 _, files = _contents(folder)
             self._pushed |= {f"{run}/{name}": about for name, about in files.items()}
         return folder
 
-    def _copy(self, run: str, to: Path) -> None:
-        selector = FileSelector(str(self._root / run), allow_not_found=True)
-        for entry in self._files.get_file_info(selector):
-            if entry.base_name != TRIALS and not fnmatch(entry.base_name, "checkpoint_*"):
-                target = to / entry.base_name
-                if entry.type == FileType.Directory:
-                    target.mkdir()
-                copy_files(entry.path, str(target), source_filesystem=self._files)
-
     def _is_foreign(self, name: str) -> bool:
-        """Whether another program writes a file, according to the first part of its path."""
         return any(fnmatch(name.split("/")[0], pattern) for pattern in self._foreign)
 
     def pull_trials(self, sweep: str) -> None:
@@ -228,18 +231,6 @@ def _read(files: FileSystem, path: str) -> str:
         return ""
     with files.open_input_stream(path) as stream:
         return str(stream.read().decode())
-
-
-def _replace_all_but_the_lock(folder: Path, draft: Path) -> None:
-    """Replaces the contents of a folder, except for its lock, by the contents of a draft."""
-    for path in folder.iterdir():
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        elif path.name != "lock":
-            path.unlink()
-    for path in draft.iterdir():
-        path.rename(folder / path.name)
-    draft.rmdir()
 
 
 def _iteration(status: str) -> int:

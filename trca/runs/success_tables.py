@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from math import sqrt
 from statistics import NormalDist, fmean
 from typing import TYPE_CHECKING, Final
@@ -178,7 +179,12 @@ def _row(name: str, outcomes: Sequence[Outcome]) -> Row:
     for outcome in outcomes:
         tasks.setdefault(outcome.task_id, []).append(outcome.won)
     times = max(map(len, tasks.values()), default=0)
-    measures = _means([named(outcome.measures) for outcome in played])
+    measured = [named(outcome.measures) for outcome in played]
+    values: dict[str, list[float]] = {}
+    for metric, value in chain.from_iterable(each.items() for each in measured):
+        if value is not None:
+            values.setdefault(metric, []).append(value)
+    measures = {each: fmean(numbers) for each, numbers in values.items()}
     steps = sum(outcome.steps for outcome in played)
     parsed = [outcome.parsed for outcome in played if outcome.parsed is not None]
     finished = [[w for w in each if w is not None] for each in tasks.values()]
@@ -202,16 +208,6 @@ def _row(name: str, outcomes: Sequence[Outcome]) -> Row:
         measures=measures,
         parsed_ratio=sum(parsed) / steps if steps and len(parsed) == n else None,
     )
-
-
-def _means(measured: Sequence[Mapping[str, float | None]]) -> dict[str, float]:
-    """Returns the mean of each metric over the episodes with this metric."""
-    values: dict[str, list[float]] = {}
-    for measures in measured:
-        for name, value in measures.items():
-            if value is not None:
-                values.setdefault(name, []).append(value)
-    return {name: fmean(each) for name, each in values.items()}
 
 
 def _columns(rows: Sequence[Row]) -> tuple[str, ...]:

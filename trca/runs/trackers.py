@@ -1,5 +1,8 @@
 """Experiment trackers of one run: TensorBoard, MLflow, Weights & Biases, trackio.
 
+The run folder holds TensorBoard's event files, and ``tracking.json`` with the run's id in each of
+the remaining trackers. A resumed run continues under these ids.
+
 Ray's integrations (`ray.air.integrations`) set up MLflow and Weights & Biases. trackio has W&B's
 API. Addresses and credentials come from the trackers' environment variables.
 
@@ -15,60 +18,38 @@ three things that the callbacks of Ray 2.60 cannot do:
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 from urllib.parse import urlsplit
 
 from filelock import FileLock
 
 from trca.common.cache import cache_folder
+from trca.common.errors import short_line
 from trca.common.extras import missing_extra
-from trca.runs.rollout_samples import COLUMNS, as_markdown
 
 if TYPE_CHECKING:
+    from trca.records import Rollout
     from trca.runs.folder import RunFolder
     from trca.tune_configs.run_parameters import RunParameters
 
+logger = logging.getLogger(__name__)
+
+RECORD: Final = "tracking.json"
 _PARAM: Final = 500
 """Longest value of a setting, in characters, that every MLflow server accepts."""
-_PARAMS: Final = 100
-"""Largest number of settings per request that every MLflow server accepts."""
 _REFUSED: Final = re.compile(r"[^\w\-./: ]")
 """Characters that MLflow refuses in names."""
-
-
-@dataclass(frozen=True)
-class TrackedRun:
-    """The description of a run for trackers.
-
-    Attributes:
-        folder: Folder of the run.
-        name: Name of the run.
-        group: Name of the sweep; blank for a run that is not a trial.
-        project: Project of the trackers.
-        settings: All settings by name.
-        first: Last iteration before the run continues; 0 for a new run.
-    """
-
-    folder: Path
-    name: str
-    group: str
-    project: str
-    settings: dict[str, Any]
-    first: int
-
-    @classmethod
-    def of(cls, run: RunFolder, settings: RunParameters, first: int) -> TrackedRun:
-        """Returns the description of a run folder."""
-        group = (run.read_json("trial.json") or {}).get("sweep", "")
-        project = settings.tracking_project
-        return cls(run.path, run.name, group, project, settings.flat(), first)
+_SAMPLES: Final = 2
+"""Number of successful and of failed rollouts in a sample."""
+_LONGEST: Final = 10_000
+"""Characters of a rollout's text."""
 
 
 class Tracker(ABC):
@@ -76,19 +57,21 @@ class Tracker(ABC):
 
     Attributes:
         package: Required package. The extra of ``trca`` has the tracker's name.
-        key: Id of the tracker's run, used to resume the run.
+        key: Id of the tracker's run, used to resume the run; empty if the tracker needs no id.
     """
 
     package: ClassVar[str]
-    key: str
+    key: str = ""
 
     @abstractmethod
-    def __init__(self, run: TrackedRun, key: str) -> None:
+    def __init__(self, run: RunFolder, settings: RunParameters, key: str, first: int) -> None:
         """Starts or resumes the tracker's run.
 
         Args:
-            run: The run.
-            key: Id of the tracker's run to resume; blank for a new run.
+            run: The run's folder.
+            settings: The run's settings.
+            key: Id of the tracker's run to resume; empty for a new run.
+            first: Last iteration before the run continues; 0 for a new run.
         """
 
     @abstractmethod
@@ -97,15 +80,11 @@ class Tracker(ABC):
 
     @abstractmethod
     def show(self, samples: Sequence[Mapping[str, Any]], iteration: int) -> None:
-        """Logs samples of rollouts: mappings with the keys `COLUMNS`."""
+        """Logs samples of rollouts, from `sample`."""
 
     @abstractmethod
     def close(self, ended: bool) -> None:
-        """Closes the tracker's run.
-
-        Args:
-            ended: Whether the run is complete.
-        """
+        """Closes the tracker's run; ``ended`` says whether the run is complete."""
 
 
 class TensorBoard(Tracker):
@@ -113,11 +92,10 @@ class TensorBoard(Tracker):
 
     package = "tensorboard"
 
-    def __init__(self, run: TrackedRun, key: str) -> None:
+    def __init__(self, run: RunFolder, settings: RunParameters, key: str, first: int) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
-        self.key = ""
-        self._board = SummaryWriter(str(run.folder / "tensorboard"), purge_step=run.first + 1)
+        self._board = SummaryWriter(str(run.path / "tensorboard"), purge_step=first + 1)
 
     def log(self, row: Mapping[str, float], iteration: int) -> None:
         """Writes the metrics as scalars."""
@@ -139,7 +117,7 @@ class MLflow(Tracker):
 
     package = "mlflow"
 
-    def __init__(self, run: TrackedRun, key: str) -> None:
+    def __init__(self, run: RunFolder, settings: RunParameters, key: str, first: int) -> None:
         import mlflow
         from ray.air.integrations.mlflow import setup_mlflow
 
@@ -154,17 +132,16 @@ class MLflow(Tracker):
             if key:
                 mlflow.start_run(run_id=key)  # Ray's integration uses the active run
             self._mlflow: Any = setup_mlflow(
-                experiment_name=run.project,
+                experiment_name=settings.tracking_project,
                 run_name=run.name,
-                tags={"sweep": run.group} if run.group else None,
+                tags={"sweep": sweep} if (sweep := _sweep(run)) else None,
                 create_experiment_if_not_exists=True,
                 rank_zero_only=False,
             )
         self.key = str(self._mlflow.active_run().info.run_id)
         if not key:
-            params = [(name, str(value)[:_PARAM]) for name, value in run.settings.items()]
-            for start in range(0, len(params), _PARAMS):
-                self._mlflow.log_params(dict(params[start : start + _PARAMS]))
+            params = {name: str(value)[:_PARAM] for name, value in settings.flat().items()}
+            self._mlflow.log_params(params)
 
     def log(self, row: Mapping[str, float], iteration: int) -> None:
         """Logs metrics. An underscore replaces each character that MLflow refuses in names."""
@@ -185,19 +162,19 @@ class WandB(Tracker):
 
     package = "wandb"
 
-    def __init__(self, run: TrackedRun, key: str) -> None:
+    def __init__(self, run: RunFolder, settings: RunParameters, key: str, first: int) -> None:
         import wandb
         from ray.air.integrations.wandb import setup_wandb
 
-        self._wandb: Any = wandb
+        self._table: Any = wandb.Table
         self.key = key or uuid.uuid4().hex[:12]
         self._run: Any = setup_wandb(
-            run.settings,
+            settings.flat(),
             rank_zero_only=False,
-            project=run.project,
+            project=settings.tracking_project,
             trial_id=self.key,
             trial_name=run.name,
-            group=run.group or None,
+            group=_sweep(run),
             resume="allow",
             reinit="finish_previous",
             settings=wandb.Settings(console="off"),
@@ -209,47 +186,37 @@ class WandB(Tracker):
 
     def show(self, samples: Sequence[Mapping[str, Any]], iteration: int) -> None:
         """Logs the samples as a table."""
-        cells = [list(sample.values()) for sample in samples]
-        table = self._wandb.Table(columns=list(COLUMNS), data=cells)
-        self._run.log({"rollouts": table}, step=iteration)
+        rows = [list(each.values()) for each in samples]
+        self._run.log({"rollouts": self._table(list(samples[0]), rows)}, step=iteration)
 
     def close(self, ended: bool) -> None:
         """Closes the run."""
         self._run.finish(exit_code=0 if ended else 1)
 
 
-class Trackio(Tracker):
+class Trackio(WandB):
     """trackio: ``TRACKIO_DIR`` is the local folder, ``TRACKIO_SPACE_ID`` a Space."""
 
     package = "trackio"
 
-    def __init__(self, run: TrackedRun, key: str) -> None:
+    def __init__(self, run: RunFolder, settings: RunParameters, key: str, first: int) -> None:
         import trackio
 
-        self._trackio: Any = trackio
+        self._table = trackio.Table
         self.key = key or f"{run.name}-{uuid.uuid4().hex[:6]}"  # trackio resumes a run by name
         self._run: Any = trackio.init(
-            run.project,
+            settings.tracking_project,
             name=self.key,
-            group=run.group or None,
-            config=run.settings,
+            group=_sweep(run),
+            config=settings.flat(),
             resume="allow",
             embed=False,
             auto_log_cpu=False,
             auto_log_gpu=False,
         )
 
-    def log(self, row: Mapping[str, float], iteration: int) -> None:
-        """Logs metrics."""
-        self._run.log(dict(row), step=iteration)
-
-    def show(self, samples: Sequence[Mapping[str, Any]], iteration: int) -> None:
-        """Logs the samples as a table."""
-        table = self._trackio.Table(data=[dict(sample) for sample in samples])
-        self._run.log({"rollouts": table}, step=iteration)
-
     def close(self, ended: bool) -> None:
-        """Closes the run."""
+        """Closes the run; trackio has no exit code."""
         self._run.finish()
 
 
@@ -261,7 +228,120 @@ TRACKERS: Final[dict[str, type[Tracker]]] = {
 }
 
 
+class Tracking:
+    """The trackers of a run.
+
+    A tracker that cannot start raises an error. A tracker that fails later, for example without a
+    network, is reported once, and training continues.
+    """
+
+    def __init__(
+        self, settings: RunParameters, run: RunFolder, first: int, tell: Callable[[str], None]
+    ) -> None:
+        """Starts or resumes the trackers.
+
+        Args:
+            settings: The run's settings.
+            run: The run's folder.
+            first: Last iteration before the run continues; 0 for a new run.
+            tell: Receives a message about each tracker that fails.
+
+        Raises:
+            Exception: The error of a tracker that cannot start. All started trackers are closed.
+        """
+        self._run, self._tell = run, tell
+        self._last = int(settings.flat()["iterations"])
+        self._interval = settings.tracked_rollouts_interval
+        self._records: dict[str, dict[str, Any]] = run.read_json(RECORD) or {}
+        self._failed: set[str] = set()
+        self._trackers: dict[str, Tracker] = {}
+        try:
+            for name in settings.tracking:
+                record = self._records.get(name, {})
+                tracker = TRACKERS[name](run, settings, str(record.get("run", "")), first)
+                self._trackers[name] = tracker
+                if tracker.key:
+                    self._note(name, int(record.get("iteration", 0)))
+        except BaseException:
+            self.close(ended=False)
+            raise
+
+    def log(self, row: Mapping[str, float], rollouts: Sequence[Rollout], iteration: int) -> None:
+        """Logs an iteration in every tracker that does not have the iteration yet.
+
+        A resumed run repeats the iterations since its last checkpoint, with equal results.
+        """
+        due = iteration % self._interval == 0 or iteration in (1, self._last)
+        samples = sample(rollouts, iteration) if due else []
+        for name, tracker in self._trackers.items():
+            if iteration <= self._records.get(name, {}).get("iteration", 0):
+                continue
+            with self._surviving(name):
+                tracker.log(row, iteration)
+                if tracker.key:
+                    self._note(name, iteration)
+                if samples:
+                    tracker.show(samples, iteration)
+
+    def close(self, ended: bool) -> None:
+        """Closes the trackers; ``ended`` says whether the run is complete."""
+        for name, tracker in self._trackers.items():
+            with self._surviving(name):
+                tracker.close(ended)
+
+    def _note(self, name: str, iteration: int) -> None:
+        self._records[name] = {"run": self._trackers[name].key, "iteration": iteration}
+        self._run.write_json(RECORD, self._records)
+
+    @contextmanager
+    def _surviving(self, name: str) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            logger.warning("tracking: %s failed", name, exc_info=True)
+            if name not in self._failed:
+                self._failed.add(name)
+                self._tell(f"{name} failed, training continues: {short_line(error)}")
+
+
 def missing_trackers(names: Sequence[str]) -> list[str]:
     """Returns one line per tracker with a missing package: how to install the package."""
     lines = [missing_extra(TRACKERS[n].package, f"tracking: {n}", n) for n in names]
     return [line for line in lines if line]
+
+
+def sample(rollouts: Sequence[Rollout], iteration: int) -> list[dict[str, Any]]:
+    """Returns the first successful and the first failed rollouts as plain data."""
+    won = [rollout for rollout in rollouts if rollout.won][:_SAMPLES]
+    lost = [rollout for rollout in rollouts if not rollout.won][:_SAMPLES]
+    samples = []
+    for rollout in (*won, *lost):
+        parts = [rollout.instruction]
+        for step in rollout.steps:
+            parts += [f"> {step.observation}", step.response]
+        text = "\n\n".join([*parts, f"> {rollout.last_observation}"])
+        samples.append(
+            {
+                "iteration": iteration,
+                "task": rollout.task_id,
+                "won": rollout.won,
+                "score": rollout.score,
+                "steps": len(rollout.steps),
+                "text": text if len(text) <= _LONGEST else f"{text[:_LONGEST]}...",
+            }
+        )
+    return samples
+
+
+def as_markdown(samples: Sequence[Mapping[str, Any]]) -> str:
+    """Returns samples as Markdown. Code blocks hold the texts of the environment and the model."""
+    return "\n\n".join(
+        f"### {each['task']}: {'won' if each['won'] else 'lost'}, score {each['score']:g},"
+        f" {each['steps']} steps\n\n" + "    " + each["text"].replace("\n", "\n    ")
+        for each in samples
+    )
+
+
+def _sweep(run: RunFolder) -> str | None:
+    """Returns the name of the sweep of a trial."""
+    return (run.read_json("trial.json") or {}).get("sweep")

@@ -18,7 +18,7 @@ Share = Annotated[float, Field(gt=0.0, le=1.0)]
 NonNegative = Annotated[float, Field(ge=0.0)]
 PositiveNumber = Annotated[float, Field(gt=0.0)]
 TRACKERS: Final = ("tensorboard", "mlflow", "wandb", "trackio")
-"""Experiment trackers of `trca.runs.tracking`."""
+"""Experiment trackers of `trca.runs.trackers`."""
 
 
 def _none_for_zero(value: Any) -> Any:

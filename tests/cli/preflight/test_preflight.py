@@ -49,10 +49,7 @@ ONCE = {"environment, train": 1, "environment, valid_unseen": 1, "validate": 1, 
 def test_a_run_makes_environment_tokenizer_and_config_once_before_the_run_starts(
     calls, monkeypatch, tmp_path
 ):
-    def stop(*args):
-        raise training.InterruptedRunError
-
-    monkeypatch.setattr(training, "train", stop)
+    monkeypatch.setattr(training, "train", lambda *args: True)
     result = trca("train", "quickstart", f"--storage-path={tmp_path}")
     assert result.exit_code == 130, result.output
     assert calls == ONCE

@@ -37,7 +37,6 @@ def test_two_evaluations_at_once_leave_a_whole_model(
 
     def export(run: RunFolder, which: str, to: Path) -> None:
         """As slow as a large model: the second evaluation starts in its midst."""
-        to.mkdir()
         (to / "config.json").write_text("{}")
         if asked:
             other_exports.set()

@@ -1,13 +1,17 @@
-"""The commands at the end of a run are right for the run."""
+"""The end of a run: its failures, and commands that are right for the run."""
 
+import io
 import shlex
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from trca.algorithms.settings.parameters import TextParameters, switch
 from trca.cli import app
-from trca.cli.run.next_steps import next_steps
+from trca.cli.run.next_steps import failure_table, next_steps
+from trca.common.json_lines import read_lines
+from trca.records.failures import Incident
 from trca.runs.folder import RunFolder
 from trca.tune_configs.files import read
 
@@ -67,3 +71,30 @@ def test_another_algorithm_after_a_run_with_a_users_rule_has_its_own_rule(tmp_pa
     assert "credit: gigpo\n" in result.output
     result = CliRunner().invoke(app, [*arguments, *dry, f"--set=credit={rule}:mine"])
     assert f"credit: {rule}:mine\n" in result.output
+
+
+STUCK = "StuckError: environment Rooms: step('go') has not returned for 300 s"
+
+
+def test_a_run_records_every_failure_and_its_table_counts_them(tmp_path):
+    run = RunFolder.create(tmp_path, "run")
+    run.append_failures(1, [])
+    assert not run.failures.exists()
+    stuck = [Incident(0.0, "rollout", f"{k} of group 0", "t", STUCK, "retried") for k in range(2)]
+    run.append_failures(1, stuck)
+    run.append_failures(2, [Incident(60.0, "env runner", "2", "", "it was lost", "retried")])
+    lines = read_lines(run.failures)
+    assert lines[2] == {
+        "time": "1970-01-01T00:01:00+00:00",
+        "kind": "env runner",
+        "which": "2",
+        "task_id": "",
+        "reason": "it was lost",
+        "action": "retried",
+        "iteration": 2,
+    }
+    out = io.StringIO()
+    Console(file=out, width=120).print(failure_table(lines))
+    runner, rollouts = out.getvalue().splitlines()[4:6]
+    assert runner.split() == ["env", "runner", "1", "retried", "it", "was", "lost"]
+    assert rollouts.split() == ["rollout", "2", "retried", *STUCK.split()]

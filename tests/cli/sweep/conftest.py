@@ -1,6 +1,11 @@
-"""A small sweep, and an environment for sweeps."""
+"""A small sweep, an environment for sweeps, and the processes of sweeps."""
 
+import os
+import signal
+import subprocess
 import sys
+import time
+from contextlib import suppress
 
 import pytest
 import yaml
@@ -25,6 +30,7 @@ SWEEP = {
     "side_by_side": 2,
 }
 
+COMMAND = [sys.executable, "-m", "trca", "sweep"]
 
 EASY = """
 from trca.envs.text_env import Outcome, TextEnv
@@ -53,6 +59,58 @@ class Easy(TextEnv):
 """An environment with the share of easy tasks as a setting: the success follows from the point."""
 
 
+def environment(**more):
+    return {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", **more}
+
+
+def started(command, env=None):
+    """A process whose output is read through a pipe."""
+    return subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=env or environment(),
+    )
+
+
+def finish(command, env=None):
+    """Runs a command to its end."""
+    env = env or environment()
+    done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=1800)
+    assert "Traceback" not in done.stdout + done.stderr
+    return done
+
+
+def succeed(command, env=None):
+    """Runs a command to its successful end, and returns its output."""
+    done = finish(command, env)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def kill_once(command, condition):
+    """Kills a process and all processes of its session once the condition holds."""
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, env=environment(), start_new_session=True
+    )
+    while process.poll() is None and not condition():
+        time.sleep(0.01)
+    assert process.poll() is None, "the process ended before it was killed"
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def play(run, rates, state="finished", key="success_rate"):
+    """Writes the metrics and the state of a training."""
+    run.path.mkdir(parents=True, exist_ok=True)
+    for iteration, rate in enumerate(rates, start=1):
+        row = {"iteration": iteration, "trajectories": 32 * iteration, key: rate}
+        run.append_metrics(row)
+    run.set_status(state, len(rates))
+
+
 @pytest.fixture
 def sweep(tmp_path):
     """Writes a sweep; returns the commands that start and resume the sweep."""
@@ -60,7 +118,7 @@ def sweep(tmp_path):
     def command(**changes):
         path = tmp_path / "mine.yaml"
         path.write_text(yaml.safe_dump(SWEEP | changes))
-        start = [sys.executable, "-m", "trca", "sweep", f"--storage-path={tmp_path}/runs"]
+        start = [*COMMAND, f"--storage-path={tmp_path}/runs"]
         return [*start, str(path)], [*start, "--resume=mine"]
 
     return command

@@ -1,10 +1,7 @@
 """A sweep on a cluster of two nodes that loses its driver, and one of the nodes."""
 
 import json
-import os
 import signal
-import subprocess
-import sys
 import time
 
 import psutil
@@ -13,7 +10,7 @@ import yaml
 from ray._private.ray_constants import PROCESS_TYPE_RAYLET
 from ray.cluster_utils import Cluster
 
-from tests.cli.sweep.conftest import EASY
+from tests.cli.sweep.conftest import COMMAND, EASY, environment, started, succeed
 from trca.runs.folder import RunFolder
 
 SWEEP = {
@@ -76,10 +73,14 @@ def wait(condition, process=None):
     return value
 
 
-def environment(cluster=None):
-    variables = {k: v for k, v in os.environ.items() if k != "RAY_ADDRESS"}
-    address = {"RAY_ADDRESS": cluster.address} if cluster else {}
-    return {**variables, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", **address}
+def on(cluster):
+    """The environment of a command on the cluster."""
+    return environment(RAY_ADDRESS=cluster.address)
+
+
+def here():
+    """The environment of a command without a cluster."""
+    return {k: v for k, v in environment().items() if k != "RAY_ADDRESS"}
 
 
 @pytest.mark.slow
@@ -89,14 +90,8 @@ def test_a_trial_that_no_node_can_hold_is_named_until_ctrl_c(cluster_of_two, tmp
     (tmp_path / "slow.py").write_text(SLOW)
     wide = {**SWEEP, "base": {**SWEEP["base"], "num_env_runners": 5}}
     (tmp_path / "mine.yaml").write_text(yaml.safe_dump(wide))
-    process = subprocess.Popen(
-        [sys.executable, "-m", "trca", "sweep", "mine.yaml"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env={**environment(cluster), "TUNE_WARN_INSUFFICENT_RESOURCE_THRESHOLD_S": "1"},
-    )
-    assert process.stdout is not None
+    soon = {"TUNE_WARN_INSUFFICENT_RESOURCE_THRESHOLD_S": "1"}
+    process = started([*COMMAND, "mine.yaml"], on(cluster) | soon)
     lines = [process.stdout.readline(), process.stdout.readline()]
     assert "2 trials, 2 side by side" in lines[0], lines
     assert "waiting: " in lines[1], lines
@@ -120,15 +115,8 @@ def test_a_killed_driver_loses_no_trial_on_a_cluster_that_stays_up(
         yaml.safe_dump({**SWEEP, "base": {**SWEEP["base"], **quick}, "seeds": [0, 1]})
     )
     # Tune writes its state only at the start: the later trials are not in the state.
-    variables = {**environment(cluster), "TUNE_GLOBAL_CHECKPOINT_S": "600"}
-    command = [sys.executable, "-m", "trca", "sweep"]
-    process = subprocess.Popen(
-        [*command, "mine.yaml", "--name=killed"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env=variables,
-    )
+    variables = on(cluster) | {"TUNE_GLOBAL_CHECKPOINT_S": "600"}
+    process = started([*COMMAND, "mine.yaml", "--name=killed"], variables)
     folder = tmp_path / "outputs" / "killed"
 
     def ended():
@@ -140,15 +128,11 @@ def test_a_killed_driver_loses_no_trial_on_a_cluster_that_stays_up(
     process.wait()
     kept = ended()
 
-    resume = [*command, "--resume=killed"]
-    done = subprocess.run(resume, capture_output=True, text=True, env=variables)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert f"{4 - len(kept)} of 4 trials" in done.stdout
+    output = succeed([*COMMAND, "--resume=killed"], variables)
+    assert f"{4 - len(kept)} of 4 trials" in output
     assert [run.name[:3] for run in trials(folder)] == ["001", "002", "003", "004"]
     assert kept.items() <= ended().items()
-    whole = [*command, "mine.yaml", "--name=whole"]
-    done = subprocess.run(whole, capture_output=True, text=True, env=environment())
-    assert done.returncode == 0, done.stdout + done.stderr
+    succeed([*COMMAND, "mine.yaml", "--name=whole"], here())
     assert (folder / "sweep.md").read_text() == (
         tmp_path / "outputs" / "whole" / "sweep.md"
     ).read_text()
@@ -160,15 +144,7 @@ def test_a_sweep_survives_a_lost_node_and_a_killed_driver(cluster_of_two, tmp_pa
     monkeypatch.chdir(tmp_path)
     (tmp_path / "slow.py").write_text(SLOW)
     (tmp_path / "mine.yaml").write_text(yaml.safe_dump(SWEEP))
-    command = [sys.executable, "-m", "trca", "sweep"]
-    output = subprocess.PIPE
-    process = subprocess.Popen(
-        [*command, "mine.yaml", "--name=lossy"],
-        stdout=output,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env=environment(cluster),
-    )
+    process = started([*COMMAND, "mine.yaml", "--name=lossy"], on(cluster))
     folder = tmp_path / "outputs" / "lossy"
     head, second = raylet(cluster.head_node), raylet(other)
 
@@ -185,12 +161,8 @@ def test_a_sweep_survives_a_lost_node_and_a_killed_driver(cluster_of_two, tmp_pa
     process.wait()
     assert not (folder / "sweep.md").exists()
 
-    resume = [*command, "--resume=lossy"]
-    done = subprocess.run(resume, capture_output=True, text=True, env=environment(cluster))
-    assert done.returncode == 0, done.stdout + done.stderr
-    whole = [*command, "mine.yaml", "--name=whole"]
-    done = subprocess.run(whole, capture_output=True, text=True, env=environment())
-    assert done.returncode == 0, done.stdout + done.stderr
+    succeed([*COMMAND, "--resume=lossy"], on(cluster))
+    succeed([*COMMAND, "mine.yaml", "--name=whole"], here())
     tables = [(tmp_path / "outputs" / name / "sweep.md").read_text() for name in ("lossy", "whole")]
     assert tables[0] == tables[1]
     rows = json.loads((folder / "sweep.json").read_text())

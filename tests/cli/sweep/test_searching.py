@@ -2,15 +2,12 @@
 
 import json
 import os
-import subprocess
 import sys
-from functools import partial
 
 import pytest
 import yaml
 
-from tests.cli.sweep.conftest import EASY
-from tests.cli.sweep.test_sweeping import finish, kill_once
+from tests.cli.sweep.conftest import COMMAND, EASY, kill_once, succeed
 
 SEARCH = {
     "base": {
@@ -44,14 +41,8 @@ for run in trackio.Api().runs("trca"):
 
 def first_of_two_ended(folder):
     """Whether the first of two started trials has ended."""
-    states = trial_states(folder)
-    return len(states) >= 2 and states[0]
-
-
-def trial_states(folder):
-    """Whether each started trial has finished."""
-    paths = sorted(folder.glob("trials/*/trial.json"))
-    return [(path.parent / "evaluation.json").exists() for path in paths]
+    trials = [path.parent for path in sorted(folder.glob("trials/*/trial.json"))]
+    return len(trials) >= 2 and (trials[0] / "evaluation.json").exists()
 
 
 @pytest.mark.slow
@@ -60,9 +51,7 @@ def test_a_sweep_killed_without_a_word_resumes_to_the_same_table(tmp_path, monke
     monkeypatch.chdir(tmp_path)
     (tmp_path / "easy.py").write_text(EASY)
     (tmp_path / "mine.yaml").write_text(yaml.safe_dump(SEARCH))
-    command = [sys.executable, "-m", "trca", "sweep", "mine.yaml"]
-    done = finish([*command, "--name=whole"])
-    assert done.returncode == 0, done.stdout + done.stderr
+    output = succeed([*COMMAND, "mine.yaml", "--name=whole"])
     whole = tmp_path / "outputs" / "whole"
     first, *others = json.loads((whole / "sweep.json").read_text())
     assert first["n"] == 1
@@ -75,21 +64,19 @@ def test_a_sweep_killed_without_a_word_resumes_to_the_same_table(tmp_path, monke
         (stop,) = row["stopped"]
         assert (row["n"], stop["iteration"], stop["trajectories"]) == (0, 1, 20)
         assert row["point"]["env_config.ease"] < first["point"]["env_config.ease"]
-        assert f"iteration 1, 20 rollouts, success_rate {stop['value']:.3g}" in done.stdout
+        assert f"iteration 1, 20 rollouts, success_rate {stop['value']:.3g}" in output
         assert not os.path.exists(f"{stop['run']}/evaluation.json")
     assert others[-1]["point"]["env_config.ease"] > 0.8  # Optuna prefers easy tasks
 
     killed = tmp_path / "outputs" / "killed"
-    kill_once([*command, "--name=killed"], partial(first_of_two_ended, killed))
+    kill_once([*COMMAND, "mine.yaml", "--name=killed"], lambda: first_of_two_ended(killed))
     assert not (killed / "sweep.md").exists()
     (tmp_path / "easy.py").unlink()  # the sweep has a copy
-    done = finish([*command[:-1], "--resume=killed"])
-    assert done.returncode == 0, done.stdout + done.stderr
+    succeed([*COMMAND, "--resume=killed"])
     assert (killed / "sweep.md").read_text() == (whole / "sweep.md").read_text()
 
     # A trial that was killed and resumed is one run of the tracker.
-    done = subprocess.run([sys.executable, "-c", LISTED], capture_output=True, text=True)
-    tracked = [line.split() for line in done.stdout.splitlines()]
+    tracked = [line.split() for line in succeed([sys.executable, "-c", LISTED]).splitlines()]
     names = [name.rpartition("-")[0] for group, name in tracked if group == "killed"]
     paths = (killed / "trials").iterdir()
     assert sorted(names) == sorted(path.name for path in paths if path.is_dir())

@@ -2,13 +2,8 @@
 
 import json
 import logging
-import os
 import shutil
 import signal
-import subprocess
-import sys
-import time
-from contextlib import suppress
 from io import StringIO
 
 import pytest
@@ -17,7 +12,7 @@ from ray.tune.execution.insufficient_resources_manager import _InsufficientResou
 from rich.console import Console
 from typer.testing import CliRunner
 
-from tests.cli.sweep.conftest import SWEEP
+from tests.cli.sweep.conftest import COMMAND, SWEEP, finish, kill_once, started, succeed
 from trca.cli import app
 from trca.cli.sweep.files import sweep_of
 from trca.cli.sweep.progress import shown_on
@@ -26,23 +21,10 @@ from trca.policies.shrunk import shrunk_model
 from trca.runs.folder import RunFolder
 
 
-def environment():
-    return {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
-
-
-def finish(command):
-    done = subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=1800)
-    assert "Traceback" not in done.stdout + done.stderr
-    return done
-
-
 @pytest.mark.slow
 def test_a_sweep_of_algorithms_stops_on_ctrl_c_and_goes_on_to_one_table(sweep, tmp_path):
     start, resume = sweep()
-    process = subprocess.Popen(
-        start, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment()
-    )
-    assert process.stdout is not None
+    process = started(start)
     assert "2 trials, 2 side by side" in process.stdout.readline()
     process.send_signal(signal.SIGINT)
     output = process.stdout.read()
@@ -51,8 +33,7 @@ def test_a_sweep_of_algorithms_stops_on_ctrl_c_and_goes_on_to_one_table(sweep, t
     assert f"trca sweep --resume {folder}" in output
     assert json.loads((folder / "status.json").read_text())["state"] == "interrupted"
 
-    done = finish(resume)
-    assert done.returncode == 0, done.stdout + done.stderr
+    succeed(resume)
     rows = json.loads((folder / "sweep.json").read_text())
     assert [(row["point"]["algorithm"], row["n"], row["failed"]) for row in rows] == [
         ("TRCA", 1, 0),
@@ -97,20 +78,6 @@ def test_a_trial_that_fails_leaves_the_others_which_are_runs_like_any(sweep, tmp
     )
 
 
-def kill_once(command, condition):
-    """Kills a sweep and all processes of its session once the condition holds."""
-    process = subprocess.Popen(
-        command, stdout=subprocess.DEVNULL, env=environment(), start_new_session=True
-    )
-    while process.poll() is None and not condition():
-        time.sleep(0.01)
-    assert process.poll() is None, "the sweep ended before it was killed"
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-
-
 @pytest.mark.slow
 def test_a_killed_sweep_at_a_uri_goes_on_and_refuses_a_trial_with_other_settings(
     sweep, tmp_path, monkeypatch
@@ -121,26 +88,26 @@ def test_a_killed_sweep_at_a_uri_goes_on_and_refuses_a_trial_with_other_settings
     settings = {**SWEEP["set"], "model": str(tmp_path / "model"), "iterations": 5}
     sweep(set=settings | {"env_config.library": str(library)}, grid={"lambda_": [0.2]})
     uri = f"file://{tmp_path}/bucket"
-    command = [sys.executable, "-m", "trca", "sweep", f"--storage-path={uri}"]
+    command = [*COMMAND, f"--storage-path={uri}"]
     bucket = tmp_path / "bucket" / "mine"
     trial = bucket / "trials" / "001_lambda-0.2_seed-0"
     kill_once([*command, str(tmp_path / "mine.yaml")], (trial / "checkpoints/last.link").exists)
     monkeypatch.setenv("TRCA_CACHE", str(tmp_path / "second"))
     rows, config = RunFolder(trial).metrics(), trial / "config.yaml"
     assert rows
-    text = config.read_text()
+    text, status = config.read_text(), (trial / "status.json").read_text()
     changed = text.replace("lr: 0.0004", "lr: 0.0002")
     assert changed != text
     config.write_text(changed)
     done = finish([*command, f"--resume={uri}/mine"])
     assert done.returncode == 1, done.stdout + done.stderr
-    assert "holds a trial with other settings" in " ".join(done.stdout.split())
+    assert "holds a run with lr: 0.0002, not 0.0004" in " ".join(done.stdout.split())
     assert RunFolder(trial).metrics() == rows
     assert RunFolder(trial).read_config()["lr"] == 2e-4
     config.write_text(text)
-    done = finish([*command, str(tmp_path / "mine.yaml"), "--auto-resume"])
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert f"trca evaluate {uri}/mine/trials/001_lambda-0.2_seed-0" in done.stdout
+    (trial / "status.json").write_text(status)  # of the killed process
+    output = succeed([*command, str(tmp_path / "mine.yaml"), "--auto-resume"])
+    assert f"trca evaluate {uri}/mine/trials/001_lambda-0.2_seed-0" in output
     (row,) = json.loads((bucket / "sweep.json").read_text())
     assert row["n"] == 1
     (incident,) = read_lines(trial / "failures.jsonl")

@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from tests.cli.sweep.conftest import SWEEP
+from tests.cli.sweep.conftest import SWEEP, play
 from trca.algorithms.settings.sweeps import SweepSettings
 from trca.cli.sweep.table import curves, summarise, write_table
 from trca.cli.sweep.trials import joined, point_words, read_trials
@@ -19,7 +19,7 @@ def made(settings, folder):
     return trials
 
 
-def test_points_name_files_by_name_and_by_their_folders_where_two_have_one():
+def test_points_in_words_have_names_of_files_mappings_and_six_digits():
     words = point_words(
         [
             {"credit": "/home/me/rules.py:good", "env_config.library": "/a/mine.yaml", "lr": 0.1},
@@ -30,9 +30,12 @@ def test_points_name_files_by_name_and_by_their_folders_where_two_have_one():
         "credit=rules.py:good  env_config.library=a/mine.yaml  lr=0.1",
         "credit=rules.py:bad  env_config.library=b/mine.yaml  lr=0.2",
     ]
-    assert point_words([{"model": "shrunk:Qwen/Qwen2.5-1.5B-Instruct"}]) == [
-        {"model": "shrunk:Qwen/Qwen2.5-1.5B-Instruct"}
-    ]
+    shrunk = {"model": "shrunk:Qwen/Qwen2.5-1.5B-Instruct"}
+    assert point_words([shrunk]) == [shrunk]
+    words = point_words([{"lr": 0.00012345678, "lambda_": 1.0, "budgets": {"evidence": 2 / 3}}])
+    assert words == [{"lr": "0.000123457", "lambda_": "1.0", "budgets": "evidence 0.666667"}]
+    words = point_words([{"budgets": {"evidence": 0.1, "execution": 0.5}}])
+    assert words == [{"budgets": "evidence 0.1, execution 0.5"}]
 
 
 def test_every_point_is_run_on_every_panel_and_its_runs_are_pooled(tmp_path):
@@ -66,8 +69,8 @@ def test_a_difference_is_over_the_panels_and_seeds_that_both_points_have(tmp_pat
     trials = made(settings, folder)
     first, second = [0.0, 0.9, 0.2, 0.4, 0.5, 0.7], [0.1, 0.9, 0.5, 0.7, 0.0, 0.0]
     for number, (trial, rate) in enumerate(zip(trials, first + second, strict=True)):
-        trial.run.append_metrics({"iteration": 1, "evaluation/success_rate": rate})
-        trial.run.set_status("failed" if number in (1, 10, 11) else "finished", 1)
+        state = "failed" if number in (1, 10, 11) else "finished"
+        play(trial.run, [rate], state, "evaluation/success_rate")
     rows = summarise(trials, settings.repeats)
     # The first panel has one pair, seed 0, and the third none.
     assert rows[1]["evaluation/success_rate"]["difference"]["mean"] == pytest.approx(0.2)
@@ -82,8 +85,7 @@ def test_without_panels_the_interval_is_over_seeds(tmp_path):
     settings = SweepSettings.resolve({**SWEEP, "seeds": [0, 1, 2]}, "mine")
     trials = made(settings, RunFolder.create(tmp_path, "sweep"))
     for trial in trials:
-        trial.run.append_metrics({"iteration": 1, "success_rate": trial.seed / 10})
-        trial.run.set_status("finished", 1)
+        play(trial.run, [trial.seed / 10])
     for point in summarise(trials, settings.repeats):
         assert point["success_rate"]["mean"] == pytest.approx(0.1)
         assert point["success_rate"]["half_width"] == pytest.approx(4.3027 * 0.1 / 3**0.5, rel=1e-3)
@@ -119,18 +121,7 @@ def test_the_picture_has_every_run_of_equal_points(tmp_path):
     settings = SweepSettings.resolve(SWEEP | drawn | {"set": {}}, "mine")
     trials = made(settings, RunFolder.create(tmp_path, "sweep"))
     for trial in trials:
-        trial.run.append_metrics({"iteration": 1, "success_rate": 0.5})
-        trial.run.set_status("finished", 1)
+        play(trial.run, [0.5])
     runs = curves(trials)
     assert runs.keys() == {"group_size=2", "group_size=4"}
     assert sum(map(len, runs.values())) == 6
-
-
-def test_a_mapping_reads_as_words():
-    words = point_words([{"budgets": {"evidence": 0.1, "execution": 0.5}}])
-    assert words == [{"budgets": "evidence 0.1, execution 0.5"}]
-
-
-def test_a_number_in_words_has_six_digits():
-    words = point_words([{"lr": 0.00012345678, "lambda_": 1.0, "budgets": {"evidence": 2 / 3}}])
-    assert words == [{"lr": "0.000123457", "lambda_": "1.0", "budgets": "evidence 0.666667"}]

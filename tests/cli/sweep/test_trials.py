@@ -1,16 +1,13 @@
 """A trial of Ray Tune is a run: each command takes its directory."""
 
 import json
-import os
 import shutil
-import signal
-import subprocess
 import sys
-import time
 
 import pytest
 from typer.testing import CliRunner
 
+from tests.cli.sweep.conftest import kill_once, succeed
 from trca.algorithms.learner.group import LearnersLostError
 from trca.cli import app
 from trca.cli.sweep.trial import SweepTrial
@@ -66,16 +63,6 @@ def tuned(folder, name, command, *lambdas):
     return [sys.executable, "-c", TUNED, str(folder), name, command, *map(str, lambdas)]
 
 
-def environment():
-    return {**os.environ, "OMP_NUM_THREADS": "1"}
-
-
-def finish(command):
-    done = subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=900)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
 def metrics(path):
     return [
         {k: v for k, v in row.items() if not any(word in k for word in NOISE)}
@@ -93,7 +80,7 @@ def invoke(*arguments):
 def experiment(tmp_path_factory):
     """The folder and the output of an experiment with two trials."""
     folder = tmp_path_factory.mktemp("results")
-    printed = finish(tuned(folder, "whole", "start", 0.2, 0.8))
+    printed = succeed(tuned(folder, "whole", "start", 0.2, 0.8))
     return folder / "whole", printed
 
 
@@ -103,12 +90,8 @@ def trial(experiment):
 
 
 @pytest.mark.slow
-def test_a_trial_ends_after_its_iterations_under_the_names_that_were_given(experiment):
+def test_a_trial_ends_after_its_iterations_and_its_directory_is_a_run_folder(experiment, trial):
     assert experiment[1].splitlines()[-2:] == ["[0.2, 0.8]", "[3, 3]"]
-
-
-@pytest.mark.slow
-def test_a_trial_directory_holds_what_a_run_folder_holds(trial):
     run = RunFolder.open(trial)
     assert run.status()["state"] == "finished"
     assert run.read_config()["lambda_"] == 0.8
@@ -140,46 +123,33 @@ def test_each_command_takes_a_trial(trial, experiment, tmp_path):
 def test_a_trial_is_continued_by_trca_train(trial, tmp_path):
     copy = shutil.copytree(trial, tmp_path / "mine", symlinks=True)
     command = [sys.executable, "-m", "trca", "train", "--resume", str(copy)]
-    assert "What next:" in finish([*command, "--iterations=4"])
+    assert "What next:" in succeed([*command, "--iterations=4"])
     assert metrics(copy)[:3] == metrics(trial)
     assert RunFolder(copy).checkpoint_iteration() == 4
 
 
 @pytest.mark.slow
 def test_a_killed_experiment_is_restored_by_tune_without_a_gap(trial, tmp_path):
-    process = subprocess.Popen(
-        tuned(tmp_path, "killed", "start", 0.8),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env=environment(),
-        start_new_session=True,
-    )
     killed = tmp_path / "killed" / "lambda_0.8"
     links = killed / "checkpoints" / "last"
-    while process.poll() is None and not links.exists():
-        time.sleep(0.01)
-    assert process.poll() is None, "the experiment ended before it was killed"
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    kill_once(tuned(tmp_path, "killed", "start", 0.8), links.exists)
     assert RunFolder(killed).last_iteration() in (1, 2)
-    assert finish(tuned(tmp_path, "killed", "restore")).splitlines()[-1] == "[3]"
+    assert succeed(tuned(tmp_path, "killed", "restore")).splitlines()[-1] == "[3]"
     assert metrics(killed) == metrics(trial)
     (driver,) = read_lines(RunFolder(killed).failures)
     assert driver["action"].startswith("resumed after iteration")
 
 
 def test_a_trial_whose_learners_are_lost_is_left_to_tune(tmp_path):
-    class Losing:
-        error = None
-
-        def train(self):
-            raise self.error
+    def losing(error):
+        raise error
+        yield
 
     trial = object.__new__(SweepTrial)
-    trial._algorithm, trial._error, trial._rows, trial._reported = Losing(), "", [], 0
-    trial._iterations, trial._run = 3, RunFolder.create(tmp_path, "trial")
-    Losing.error = LearnersLostError("a learner was lost with its node")
+    trial._last, trial._rows, trial._run = 3, [], RunFolder.create(tmp_path, "trial")
+    trial._every = losing(LearnersLostError("a learner was lost with its node"))
     with pytest.raises(LearnersLostError):
         trial.step()
-    Losing.error = ValueError("mine")
+    trial._every = losing(ValueError("mine"))
     assert trial.step()["error_words"] == "mine"
+    assert trial._run.status()["message"] == "mine"

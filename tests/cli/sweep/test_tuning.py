@@ -6,18 +6,19 @@ import math
 import pytest
 from pyarrow.fs import LocalFileSystem
 from ray.train._internal.storage import StorageContext
-from ray.tune.experiment import Trial
+from ray.tune.experiment import Trial as TuneTrial
 from ray.tune.schedulers import TrialScheduler
 from ray.tune.search import Searcher
 from ray.tune.search.variant_generator import generate_variants
 
+from tests.cli.sweep.conftest import play
 from trca.algorithms.settings.sweeps import SweepSettings
 from trca.cli.run.training import stopping
 from trca.cli.sweep.sweeping import claim_directory, param_space
 from trca.cli.sweep.table import as_rich, summarise, write_table
-from trca.cli.sweep.trial import ERROR, ITERATIONS, METRIC, RECORDED, SweepTrial
-from trca.cli.sweep.trials import planned, read_trials
-from trca.cli.sweep.tuning import PanelASHA, PointSearch, Result, SweepScheduler
+from trca.cli.sweep.trial import ERROR, ITERATIONS, METRIC, SweepTrial
+from trca.cli.sweep.trials import Trial, planned, read_trials
+from trca.cli.sweep.tuning import PanelASHA, PointSearch, SweepScheduler, outcome
 from trca.runs.folder import RunFolder
 from trca.tune_configs.files import ConfigError
 
@@ -58,13 +59,18 @@ def ended(value, iteration=4):
     return {METRIC: value, "training_iteration": iteration, ITERATIONS: 4}
 
 
+def rest_of(search, result_of=lambda point: ended(good(point))):
+    """The points that a search still starts, with the results of their trials."""
+    points = []
+    while (config := search.suggest(str(len(points)))) != Searcher.FINISHED:
+        points.append(config["trial"]["point"])
+        search.on_trial_complete(str(len(points) - 1), result_of(points[-1]))
+    return points
+
+
 def points_of(sweep, result_of=lambda point: ended(good(point))):
     """The points of a search whose results come at once, a trial at a time."""
-    search, points = PointSearch(sweep), {}
-    while (config := search.suggest(str(len(points)))) != Searcher.FINISHED:
-        points[len(points)] = config["trial"]["point"]
-        search.on_trial_complete(str(len(points) - 1), result_of(config["trial"]["point"]))
-    return list(points.values())
+    return rest_of(PointSearch(sweep), result_of)
 
 
 def test_a_search_repeats_its_points_and_another_seed_has_others():
@@ -76,30 +82,38 @@ def test_a_search_repeats_its_points_and_another_seed_has_others():
     assert points_of(settings(SEARCH, sample_seed=1))[0] != points[0]
 
 
-def test_recorded_points_stay_though_the_search_chooses_others_now():
+def recorded(folder, points, state="interrupted", rates=(0.5,)):
+    """The trials of a search whose process was killed, one for each point."""
+    trials = []
+    for number, point in enumerate(points):
+        about = planned(settings(SEARCH), [point], number)[0]
+        run = RunFolder(folder / "trials" / about["name"])
+        play(run, rates, state)
+        trials.append(Trial(json.loads(json.dumps(point)), {}, "", {}, 0, run))
+    return trials
+
+
+def test_recorded_points_stay_though_the_search_chooses_others_now(tmp_path):
     sweep = settings(SEARCH)
-    points = dict(enumerate(points_of(sweep)))
-    recorded = {number: json.loads(json.dumps(points[number])) for number in range(2)}
-    assert PointSearch(sweep, recorded).suggest("0")["trial"]["point"] == points[0]
-    search = PointSearch(sweep, {**recorded, 1: points[2]})
-    search.on_trial_complete("0", ended(good(search.suggest("0")["trial"]["point"])))
-    assert search.suggest("1")["trial"]["point"] == points[2]
-    search.on_trial_complete("1", ended(good(points[2])))
-    rest = 0
-    while (config := search.suggest(str(2 + rest))) != Searcher.FINISHED:
-        search.on_trial_complete(str(2 + rest), ended(good(config["trial"]["point"])))
-        rest += 1
-    assert rest == 10
+    points = points_of(sweep)
+    assert rest_of(PointSearch(sweep, recorded(tmp_path, points[:2]))) == points
+    others = [points[0], points[2]]
+    resumed = rest_of(PointSearch(sweep, recorded(tmp_path / "others", others)))
+    assert resumed[:2] == others
+    assert len(resumed) == 12
 
 
-def test_a_failed_trial_that_succeeds_when_tried_again_leaves_the_recorded_points():
+def test_a_resumed_search_reads_ended_trials_and_starts_none_of_them(tmp_path):
+    sweep = settings(SEARCH)
+    points = points_of(sweep, lambda point: ended(0.5))
+    trials = recorded(tmp_path, points[:5], "finished", [0.5] * 4)
+    assert rest_of(PointSearch(sweep, trials), lambda point: ended(0.5)) == points[5:]
+
+
+def test_a_failed_trial_that_succeeds_when_tried_again_leaves_the_recorded_points(tmp_path):
     sweep = settings(SEARCH)
     points = points_of(sweep, lambda point: None if point["lr"] > 1e-3 else ended(good(point)))
-    recorded = {number: json.loads(json.dumps(point)) for number, point in enumerate(points)}
-    search, resumed = PointSearch(sweep, recorded), []
-    while (config := search.suggest(str(len(resumed)))) != Searcher.FINISHED:
-        resumed.append(config["trial"]["point"])
-        search.on_trial_complete(str(len(resumed) - 1), ended(good(resumed[-1])))
+    resumed = rest_of(PointSearch(sweep, recorded(tmp_path, points, "failed")))
     assert json.dumps(resumed) == json.dumps(points)
 
 
@@ -137,12 +151,9 @@ def test_a_failed_point_teaches_nothing_and_a_stopped_one_is_below_those_that_en
     assert sum(p["lr"] >= 1e-3 for p in points[8:]) >= 6
     failing = {METRIC: math.nan, ITERATIONS: 4, ERROR: "no credit today", "training_iteration": 1}
     assert len(points_of(sweep, lambda point: failing)) == 16
-    assert Result.of([ended(0.5), failing]) == Result.of([ended(0.5), {}]) == Result(None)
-
-
-def test_a_point_has_the_mean_of_its_repeats_and_the_first_stop():
-    assert Result.of([ended(0.2), ended(0.6)]) == Result(pytest.approx(0.4))
-    assert Result.of([ended(0.2, 3), ended(0.6, 2), ended(0.1)]).iteration == 2
+    assert outcome([ended(0.5), failing]) == outcome([ended(0.5), {}]) == (None, None)
+    assert outcome([ended(0.2), ended(0.6)]) == (pytest.approx(0.4), None)
+    assert outcome([ended(0.2, 3), ended(0.6, 2), ended(0.1)])[1] == 2
 
 
 def test_a_point_waits_for_all_of_its_repeats():
@@ -177,7 +188,7 @@ def trial(sweep, folder, number, seed=0, panel=None):
     about = planned(sweep, [sweep.every_point()[number]], number)[0]
     about |= {"panel": panel or sweep.panels[0], "seed": seed}
     config = {"sweep": sweep.model_dump(), "trial": about}
-    return Trial(
+    return TuneTrial(
         "SweepTrial",
         config=config,
         stub=True,
@@ -186,14 +197,9 @@ def trial(sweep, folder, number, seed=0, panel=None):
     )
 
 
-def report(scheduler, trial, iteration, value, recorded=False):
+def report(scheduler, trial, iteration, value):
     """The decision of a scheduler on an iteration."""
-    result = {
-        METRIC: value,
-        "training_iteration": iteration,
-        RECORDED: recorded,
-        "trajectories": 32 * iteration,
-    }
+    result = {METRIC: value, "training_iteration": iteration, "trajectories": 32 * iteration}
     return scheduler.on_trial_result(None, trial, result)
 
 
@@ -201,14 +207,12 @@ def test_asha_stops_the_trial_that_is_behind(tmp_path):
     sweep = settings(ASHA)
     scheduler, stops = PanelASHA(sweep, 9), {}
     trials = [trial(sweep, tmp_path, number) for number in range(4)]
-    for each in trials:
-        scheduler.on_trial_add(None, each)
     for number, rate in enumerate((0.6, 0.2, 0.7, 0.1)):
-        for iteration in range(1, 10):
+        for iteration in range(1, 9):
             if report(scheduler, trials[number], iteration, rate) == TrialScheduler.STOP:
                 stops[number] = iteration
                 break
-    assert {number: stops[number] for number in stops if stops[number] < 9} == {1: 2, 3: 2}
+    assert stops == {1: 2, 3: 2}
     folder = tmp_path / "trials" / "002_lambda-0.5_seed-0"
     stopped = RunFolder(folder).read_json("stopped.json")
     assert stopped == {
@@ -219,15 +223,15 @@ def test_asha_stops_the_trial_that_is_behind(tmp_path):
     }
 
 
-def test_a_resumed_trial_is_judged_once_and_judges_others(tmp_path):
+def test_recorded_iterations_judge_others_and_are_not_judged_again(tmp_path):
     sweep = settings(ASHA)
-    first, second, third = (trial(sweep, tmp_path, number) for number in range(3))
-    scheduler = PanelASHA(sweep, 9)
-    for each in (first, second, third):
-        scheduler.on_trial_add(None, each)
-    # Recorded iterations stay, whichever trial reports first.
-    assert report(scheduler, second, 2, 0.7, recorded=True) == TrialScheduler.CONTINUE
-    assert report(scheduler, first, 2, 0.5, recorded=True) == TrialScheduler.CONTINUE
+    folder = RunFolder.create(tmp_path, "mine")
+    first, second, *_ = read_trials(sweep, folder)
+    play(first.run, [0.5, 0.5], "interrupted")
+    play(second.run, [0.7, 0.7], "interrupted")
+    scheduler = PanelASHA(sweep, 9, read_trials(sweep, folder))
+    first, _, third = (trial(sweep, folder.path, number) for number in range(3))
+    assert report(scheduler, first, 2, 0.5) == TrialScheduler.CONTINUE  # trained again
     assert report(scheduler, first, 3, 0.4) == TrialScheduler.CONTINUE
     assert report(scheduler, third, 2, 0.55) == TrialScheduler.STOP  # below the rung of 0.5 and 0.7
 
@@ -240,7 +244,6 @@ def test_asha_compares_trials_of_one_panel_and_seed_alone(tmp_path):
     decisions = []
     for number, panel, value in pairs:
         each = trial(sweep, tmp_path, number, panel=panel)
-        scheduler.on_trial_add(None, each)
         decisions.append(report(scheduler, each, 2, value))
     assert decisions == [TrialScheduler.CONTINUE, TrialScheduler.CONTINUE, TrialScheduler.STOP]
 
@@ -249,7 +252,6 @@ def test_a_sweep_that_is_asked_to_stop_ends_trials_after_their_iteration(tmp_pat
     sweep = settings(ASHA)
     each = trial(sweep, tmp_path, 0)
     for scheduler in (SweepScheduler(), PanelASHA(sweep, 9)):
-        scheduler.on_trial_add(None, each)
         assert report(scheduler, each, 1, 0.5) == TrialScheduler.CONTINUE
         stopping().set()
         try:
@@ -282,23 +284,20 @@ def test_a_trial_requests_the_gpus_of_its_driver(gpus, bundles):
 def test_trials_start_in_the_order_of_points_panels_and_seeds(tmp_path):
     games = [{"env_config.games": f"small-{k}"} for k in (7, 8)]
     sweep = settings(ASHA, seeds=[0, 1], panels=games)
-    configs = [spec for _, spec in generate_variants(param_space(sweep, "mine"))]
-    assert len(configs) == 16
-    assert configs[2]["trial"]["label"] == "lambda_=0.2  env_config.games=small-8  seed=0"
-    expected = [trial.run.name for trial in read_trials(sweep, RunFolder.create(tmp_path, "mine"))]
-    started = [claim_directory(Trial("SweepTrial", config=config, stub=True)) for config in configs]
-    assert started == expected
-    assert expected[2] == "003_lambda-0.2_games-small-8_seed-0"
 
+    def started(ended=frozenset()):
+        configs = [spec for _, spec in generate_variants(param_space(sweep, "mine", ended))]
+        return [TuneTrial("SweepTrial", config=config, stub=True) for config in configs]
 
-def test_a_resumed_grid_starts_the_trials_that_have_not_ended(tmp_path):
-    sweep = settings(ASHA, scheduler=None, seeds=[0, 1])
-    configs = [spec for _, spec in generate_variants(param_space(sweep, "mine", {1, 2, 5, 8}))]
-    started = [claim_directory(Trial("SweepTrial", config=config, stub=True)) for config in configs]
-    assert [name[:3] for name in started] == ["003", "004", "006", "007"]
-    # ASHA needs the results of all trials.
-    halving = settings(ASHA, seeds=[0, 1])
-    assert len(list(generate_variants(param_space(halving, "mine", {1, 2, 5, 8})))) == 8
+    trials = started()
+    assert trials[2].config["trial"]["label"] == "lambda_=0.2  env_config.games=small-8  seed=0"
+    names = [claim_directory(each) for each in trials]
+    assert names[2] == "003_lambda-0.2_games-small-8_seed-0"
+    folder = RunFolder.create(tmp_path, "mine")
+    assert names == [each.run.name for each in read_trials(sweep, folder)]
+    # A resumed sweep leaves out the trials that have ended.
+    left = started({1, 2, 5, *range(8, 17)})
+    assert [claim_directory(each)[:3] for each in left] == ["003", "004", "006", "007"]
 
 
 def test_a_trial_has_the_directory_of_its_name_before_tune_looks_for_a_free_one(tmp_path):
@@ -307,20 +306,11 @@ def test_a_trial_has_the_directory_of_its_name_before_tune_looks_for_a_free_one(
     assert each.storage.trial_fs_path == str(tmp_path / "trials" / "003_lambda-0.8_seed-0")
 
 
-def play(trial, rates, state):
-    """Writes the metrics and the state of a training."""
-    trial.run.path.mkdir(parents=True)
-    for iteration, rate in enumerate(rates, start=1):
-        row = {"iteration": iteration, "trajectories": 32 * iteration, "success_rate": rate}
-        trial.run.append_metrics(row)
-    trial.run.set_status(state, len(rates))
-
-
 def test_a_stopped_trial_has_a_column_and_is_in_no_mean(tmp_path):
     sweep = settings(ASHA, seeds=[0, 1])
     folder = RunFolder.create(tmp_path, "sweep")
     for each in (trials := read_trials(sweep, folder)):
-        play(each, [0.5] * 9, "finished")
+        play(each.run, [0.5] * 9)
     stop = {"iteration": 2, "trajectories": 64, "metric": "success_rate", "value": 0.01}
     trials[2].run.write_json("stopped.json", stop)
     rows = summarise(read_trials(sweep, folder), sweep.repeats)

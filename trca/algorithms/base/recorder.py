@@ -35,13 +35,12 @@ from trca.common.registry import short_name
 from trca.records import episodes, write_rollouts
 from trca.records.failures import Incident
 from trca.runs.curve import draw_curve, panel_words
-from trca.runs.failures import append_failures
 from trca.runs.folder import RunFolder
 from trca.runs.provenance import panel_record, versions
 from trca.runs.reports import Report
 from trca.runs.rollout_files import Kind, rollout_file
 from trca.runs.selection import is_best
-from trca.runs.tracking import Tracking
+from trca.runs.trackers import Tracking
 from trca.tune_configs.files import ConfigError, absolute
 from trca.tune_configs.run_parameters import method_name
 
@@ -101,11 +100,13 @@ class RunRecorder(RLlibCallback):
         config = algorithm.config
         split = config.settings.evaluation_split or default_split(config.env, config.env_config)
         self._settings = config.settings.model_copy(update={"evaluation_split": split})
-        wait_s = 0 if algorithm.config.run_folder else _SECONDS_FOR_THE_LAST_PROCESS
+        named = bool(algorithm.config.run_folder)
+        wait_s = 0 if named else _SECONDS_FOR_THE_LAST_PROCESS
         self._open.enter_context(run.locked(again=True, wait_s=wait_s))
         self.run = run
         self._decode = load_tokenizer(algorithm.config.resolved_model()).decode
-        same = self._write_settings(run, named=bool(algorithm.config.run_folder))
+        named = named or (run.path / "trial.json").is_file()  # a trial of a sweep
+        same = self._write_settings(run, named)
         if same and run.has_checkpoint():
             algorithm.restore_from_path(str(run.checkpoint("last")))
         self._write_provenance(algorithm, run, continues=same and run.has_checkpoint())
@@ -129,7 +130,7 @@ class RunRecorder(RLlibCallback):
         iteration, last = algorithm.iteration, algorithm.config.settings.iterations
         if self.rows and self.rows[-1]["iteration"] >= iteration:
             self._rewind(run, iteration - 1)
-        append_failures(run.failures, iteration, algorithm.incidents)
+        run.append_failures(iteration, algorithm.incidents)
         seconds = float(result[TIME_THIS_ITER_S])
         if iteration == last and algorithm.evaluation is self._evaluated:
             start = time.monotonic()
@@ -140,7 +141,7 @@ class RunRecorder(RLlibCallback):
         if evaluation is not self._evaluated:
             self._evaluated = evaluation
             report = Report.of(evaluation.panel, {settings.seed: evaluation})
-            append_failures(run.failures, iteration, evaluation.incidents)
+            run.append_failures(iteration, evaluation.incidents)
         row = self._row(algorithm, result, seconds, report)
         self.rows.append(row)
         run.append_metrics(row)
@@ -168,7 +169,7 @@ class RunRecorder(RLlibCallback):
         if self.run is None:
             return
         with suppress(OSError, ValueError):  # storage that is full must not hide the error itself
-            append_failures(self.run.failures, len(self.rows) + 1, algorithm.incidents)
+            self.run.append_failures(len(self.rows) + 1, algorithm.incidents)
             self.run.set_status("failed", self.run.last_iteration(), words(error))
 
     def recorded_end(self, algorithm: Any) -> dict[str, Any] | None:
@@ -230,7 +231,7 @@ class RunRecorder(RLlibCallback):
             run.write_settings(there)
             raise ConfigError(
                 f"{run.path} holds a run with {changed[0]}: {there[changed[0]]!r}, not"
-                f" {now[changed[0]]!r}: give another run_folder"
+                f" {now[changed[0]]!r}: give another run_folder, or move this folder away"
             )
         return not changed
 
@@ -331,4 +332,4 @@ def _note_a_killed_process(run: RunFolder, first: int) -> None:
         reason = f"it ended after iteration {status['iteration']} without writing its status"
         action = f"resumed after iteration {first}"
         driver = Incident(time.time(), "driver", f"process {status['pid']}", "", reason, action)
-        append_failures(run.failures, int(status["iteration"]) + 1, [driver])
+        run.append_failures(int(status["iteration"]) + 1, [driver])

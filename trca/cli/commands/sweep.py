@@ -118,11 +118,7 @@ def sweep(
 
 
 def _check(sweep: SweepSettings, dry_run: bool) -> None:
-    """Checks every point, and this machine; for a dry run prints the plan instead.
-
-    Raises:
-        ConfigError: Names the first point with a problem, and the problem.
-    """
+    """Checks every point, and this machine; for a dry run prints the plan instead."""
     from trca.cli.preflight.plan import plan
     from trca.cli.preflight.preflight import Preflight
     from trca.cli.sweep.trials import joined, point_words

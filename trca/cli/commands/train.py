@@ -140,15 +140,11 @@ def train(
 
 
 def _resumed(run: RunFolder, given: dict[str, Any]) -> dict[str, Any]:
-    """The flat settings of a run that continues.
-
-    Raises:
-        ConfigError: For a sweep, and for a setting that a run cannot change.
-    """
-    from trca.runs.names import TRIALS
+    """The flat settings of a run that continues. Refuses a sweep, and fixed settings."""
+    from trca.runs.folder import TRIALS
     from trca.tune_configs.files import ConfigError
 
-    if run.has(TRIALS):
+    if (run.path / TRIALS).exists():
         raise ConfigError(f"{run.path} is a sweep: resume it by trca sweep --resume {run.path}")
     if others := sorted(given.keys() - {"iterations"}):
         raise ConfigError(
@@ -159,11 +155,7 @@ def _resumed(run: RunFolder, given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _longer(run: RunFolder, asked: dict[str, Any]) -> dict[str, Any]:
-    """The iterations of a run that exists, if a job asks for more.
-
-    Raises:
-        ConfigError: For a sweep, and if the job asks for other settings than the run has.
-    """
+    """The iterations of a run that exists, if a job asks for more; refuses other settings."""
     from trca.algorithms.base.recorder import ANY_MACHINE
     from trca.algorithms.settings.parameters import TextParameters
     from trca.tune_configs.files import ConfigError
@@ -177,11 +169,7 @@ def _longer(run: RunFolder, asked: dict[str, Any]) -> dict[str, Any]:
 
 
 def _check_iterations(run: RunFolder, settings: TextParameters, given: dict[str, Any]) -> None:
-    """Refuses to continue a run that has all its iterations.
-
-    Raises:
-        ConfigError: Asks for more iterations.
-    """
+    """Refuses to continue a run that has all its iterations."""
     from trca.tune_configs.files import ConfigError
 
     last, iterations = run.last_iteration(), settings.iterations
@@ -194,8 +182,9 @@ def _check_iterations(run: RunFolder, settings: TextParameters, given: dict[str,
 
 
 def _run(settings: TextParameters, run: RunFolder) -> None:
+    from trca.cli.run.next_steps import show_results
     from trca.cli.run.start_policy import build_start
-    from trca.cli.run.training import InterruptedRunError, train
+    from trca.cli.run.training import train
     from trca.cli.show.progress import Progress
     from trca.cli.show.slow_steps import slow_steps_shown
     from trca.runs.refusals import quoted
@@ -222,35 +211,16 @@ def _run(settings: TextParameters, run: RunFolder) -> None:
             Progress(terminal, run.name, settings.iterations) as progress,
             slow_steps_shown(log, progress.warn),
         ):
-            train(settings, run, progress)
-    except (InterruptedRunError, KeyboardInterrupt):
-        console.print(f"stopped; {ended('interrupted')}")
-        raise typer.Exit(130) from None
+            interrupted = train(settings, run, progress)
+    except KeyboardInterrupt:
+        interrupted = True
     except Exception as error:
         fail(f"{words(error)}. Log: {log}\n{ended('failed', words(error))}")
+    if interrupted:
+        console.print(f"stopped; {ended('interrupted')}")
+        raise typer.Exit(130)
     run.set_status("finished", settings.iterations)
-    _say_what_next(run, settings)
-
-
-def _say_what_next(run: RunFolder, settings: TextParameters) -> None:
-    from trca.analysis.diagnosis import held_out_gap
-    from trca.cli.run.next_steps import next_steps
-    from trca.cli.show.warnings import training_warnings
-    from trca.common.json_lines import read_lines
-    from trca.runs.failures import failure_table
-    from trca.runs.reports import read_table
-
-    console.print()
-    metrics = run.metrics()
-    for warning in [*training_warnings(metrics).values(), *held_out_gap(metrics)]:
-        console.print(f"warning: {warning}", markup=False, style="yellow")
-    console.print(read_table(run.path / "evaluation"), soft_wrap=False)
-    if failed := read_lines(run.failures):
-        console.print(failure_table(failed))
-    console.print(f"Curve:       {run.path / 'curve.png'}", markup=False)
-    console.print("What next:")
-    for command, why in next_steps(run, settings):
-        console.print(f"  [cyan]{escape(command)}[/]\n      {why}")
+    show_results(run, settings)
 
 
 def _show_plan(preflight: Preflight) -> None:

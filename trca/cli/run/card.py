@@ -38,11 +38,21 @@ def card(run: RunFolder, selection: Selection, settings: TextParameters, to: Pat
     """The text of the card.
 
     Args:
-        run: The run the policy comes from.
-        selection: How its checkpoint was chosen.
+        run: The run of the policy.
+        selection: The choice of the checkpoint.
         settings: The run's settings.
         to: The exported folder.
     """
+    prompt = _PROMPTS.get(settings.template, f"`{settings.template}`")
+    if RESPONSE_FORMATS.get(settings.response_format).prompt is not None:
+        prompt = f"the prompt of the response format `{settings.response_format}`"
+    caution = ""
+    if selection.candidates > 1:
+        caution = f"""
+The highest of {selection.candidates} numbers is likely too high: on the tasks that chose it, this
+checkpoint looks better than it is. For a report name other tasks by `--split`, or leave these out:
+`trca evaluate {quoted(f"{run.address}@best")} --split SPLIT`.
+"""
     environment = ", ".join(f"{k}={json.dumps(v)}" for k, v in settings.env_config.items())
     memory = "with" if settings.memory else "without"
     return f"""---
@@ -59,7 +69,7 @@ A policy for `{settings.env}`, trained with {method_name(settings.flat())} by tr
 |---|---|
 | checkpoint | {selection.words()} |
 | environment | `{settings.env}` with {environment or "its defaults"} |
-| prompt template | {_prompt(settings)} |
+| prompt template | {prompt} |
 | response format | `{settings.response_format}`: {_TAGS.get(settings.response_format, "")} |
 | history | the last {settings.history_length} steps, {memory} the line of memory |
 | limits | {settings.max_prompt_tokens} prompt tokens, {settings.max_new_tokens} new tokens |
@@ -70,29 +80,10 @@ A policy for `{settings.env}`, trained with {method_name(settings.flat())} by tr
 ```
 trca evaluate {quoted(to)} --config {quoted(run.path / "config.yaml")}
 ```
-{_caution(run, selection)}
+{caution}
 Every setting of the run:
 
 ```yaml
 {(run.path / "config.yaml").read_text("utf-8").rstrip()}
 ```
-"""
-
-
-def _prompt(parameters: TextParameters) -> str:
-    """The template in words, or a response format with its own prompt."""
-    name = parameters.response_format
-    if RESPONSE_FORMATS.get(name).prompt is not None:
-        return f"the prompt of the response format `{name}`"
-    return _PROMPTS.get(parameters.template, f"`{parameters.template}`")
-
-
-def _caution(run: RunFolder, selection: Selection) -> str:
-    """The bias of a checkpoint that several candidates were compared for, else empty."""
-    if selection.candidates < 2:
-        return ""
-    return f"""
-The highest of {selection.candidates} numbers is likely too high: on the tasks that chose it, this
-checkpoint looks better than it is. For a report name other tasks by `--split`, or leave these out:
-`trca evaluate {quoted(f"{run.address}@best")} --split SPLIT`.
 """

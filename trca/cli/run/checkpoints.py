@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
-
-from filelock import FileLock
 
 from trca.algorithms.settings.parameters import TextParameters
 from trca.cli.show.console import noise_to, tracing_to
@@ -48,11 +45,7 @@ class Policy:
     selection: Selection | None = None
 
     def on(self, panel: CanonicalPanel, given: Mapping[str, Any]) -> Policy:
-        """The policy on the data of a canonical panel.
-
-        Args:
-            panel: The panel.
-            given: Further settings, such as the folder of official data.
+        """The policy on the data of a canonical panel, with further settings.
 
         Raises:
             ConfigError: For a panel of another environment.
@@ -74,10 +67,7 @@ class Policy:
 
 
 def find_checkpoint(name: str) -> tuple[RunFolder, Which]:
-    """The run and the checkpoint of a name; ``RUN`` is ``RUN@last``.
-
-    Args:
-        name: ``RUN``, ``RUN@best`` or ``RUN@last``.
+    """The run and the checkpoint of ``RUN``, ``RUN@best`` or ``RUN@last``; ``RUN`` is ``RUN@last``.
 
     Raises:
         ConfigError: For an unknown run, or an unknown word after the ``@``.
@@ -139,22 +129,11 @@ def policy(name: str, config: str | None, given: Mapping[str, Any]) -> Policy:
     exported = checkpoint / "model"
     if not (_is_model(exported) or os.access(checkpoint, os.W_OK)):
         key = digest(str(checkpoint), checkpoint.stat().st_mtime_ns)
-        exported = build_once(
-            cache_folder() / "exports" / key,
-            lambda folder: export_checkpoint(run, which, folder),
-            _is_model,
-        )
-    if not _is_model(exported):
-        with FileLock(checkpoint / ".model.lock"):
-            if not _is_model(exported):  # another evaluation may have exported the model
-                draft = checkpoint / ".model.part"
-                shutil.rmtree(draft, ignore_errors=True)
-                export_checkpoint(run, which, draft)
-                draft.rename(exported)
-    label = f"{which}_{checkpoint.name}"
+        exported = cache_folder() / "exports" / key
+    build_once(exported, lambda folder: export_checkpoint(run, which, folder), _is_model)
     return Policy(
         f"{run.address}@{which} ({checkpoint.name})",
-        label,
+        f"{which}_{checkpoint.name}",
         settings,
         str(exported),
         DEFAULT_ROOT if run.storage else run.path,
@@ -189,8 +168,13 @@ def endpoint_policy(model: str, url: str, config: str | None, given: Mapping[str
 
 def is_model_name(name: str) -> bool:
     """Whether a name means a model without a run: a name of `resolve_model`."""
-    folder = _is_model(Path(name).expanduser())
-    return is_packaged(name) or is_gguf(name) or folder or _is_hub_name(name)
+    if is_packaged(name) or is_gguf(name) or _is_model(Path(name).expanduser()):
+        return True
+    owner, _, model = name.partition("/")
+    hub_name = re.fullmatch(r"[\w-][\w.-]*", owner) and re.fullmatch(r"[\w-][\w.-]*", model)
+    # `outputs/typo` is a missing run, even without any run.
+    here = owner == DEFAULT_ROOT.name or Path(owner).exists() or (DEFAULT_ROOT / owner).exists()
+    return bool(hub_name) and not here
 
 
 def _label(name: str) -> str:
@@ -201,14 +185,3 @@ def _label(name: str) -> str:
 
 def _is_model(path: Path) -> bool:
     return (path / "config.json").is_file() or is_adapter(path)
-
-
-def _is_hub_name(name: str) -> bool:
-    """Whether a name reads ``owner/model`` and no folder here has the name ``owner``.
-
-    ``outputs/typo`` is a missing run, even without any run.
-    """
-    owner, _, model = name.partition("/")
-    plain = re.fullmatch(r"[\w-][\w.-]*", owner) and re.fullmatch(r"[\w-][\w.-]*", model)
-    folders = owner == DEFAULT_ROOT.name or Path(owner).exists() or (DEFAULT_ROOT / owner).exists()
-    return bool(plain) and not folders

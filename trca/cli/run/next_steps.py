@@ -1,10 +1,17 @@
-"""The commands that ``trca train`` shows at the end of a run."""
+"""The end of ``trca train``: warnings, results, failures, and the commands that come next."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from rich.markup import escape
+
+from trca.cli.show.console import console
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from trca.algorithms.settings.parameters import TextParameters
     from trca.runs.folder import RunFolder
 
@@ -12,8 +19,27 @@ _GRPO: Final = "GRPO"
 _TINY_GRPO: Final = " --set lr=2e-4"
 """GRPO with the tiny policy needs a lower learning rate than the quickstart, tuned on panel 31
 (docs/results_settings.md)."""
-
 _GROUP: Final = 8
+
+
+def show_results(run: RunFolder, settings: TextParameters) -> None:
+    """Prints the results of a finished run, and commands that come next."""
+    from trca.analysis.diagnosis import held_out_gap
+    from trca.cli.show.warnings import training_warnings
+    from trca.common.json_lines import read_lines
+    from trca.runs.reports import read_table
+
+    console.print()
+    metrics = run.metrics()
+    for warning in [*training_warnings(metrics).values(), *held_out_gap(metrics)]:
+        console.print(f"warning: {warning}", markup=False, style="yellow")
+    console.print(read_table(run.path / "evaluation"), soft_wrap=False)
+    if failed := read_lines(run.failures):
+        console.print(failure_table(failed))
+    console.print(f"Curve:       {run.path / 'curve.png'}", markup=False)
+    console.print("What next:")
+    for command, why in next_steps(run, settings):
+        console.print(f"  [cyan]{escape(command)}[/]\n      {why}")
 
 
 def next_steps(run: RunFolder, settings: TextParameters) -> list[tuple[str, str]]:
@@ -47,3 +73,24 @@ def next_steps(run: RunFolder, settings: TextParameters) -> list[tuple[str, str]
     if "tensorboard" in settings.tracking:
         commands.append((f"tensorboard --logdir {quoted(run.path)}", "every metric over time"))
     return commands
+
+
+def failure_table(lines: Sequence[Mapping[str, Any]]) -> Table:
+    """Returns a table of failures by kind and action: their number and the last reason."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    from trca.common.errors import short_line
+
+    by_kind: dict[tuple[str, str], list[str]] = {}
+    for line in lines:
+        by_kind.setdefault((line["kind"], line["action"]), []).append(line["reason"])
+    table = Table(box=box.SIMPLE_HEAD, title="Failures", title_justify="left")
+    table.add_column("kind")
+    table.add_column("number", justify="right")
+    table.add_column("action")
+    table.add_column("last reason", overflow="fold")
+    for (kind, action), reasons in sorted(by_kind.items()):
+        table.add_row(kind, str(len(reasons)), Text(action), Text(short_line(reasons[-1])))
+    return table

@@ -33,11 +33,7 @@ def build_start(settings: TextParameters, log: Path) -> None:
 
 
 def start_lines(metrics: Mapping[str, Any]) -> list[str]:
-    """Returns sentences about the evaluation of a start policy.
-
-    Args:
-        metrics: The summary of the evaluation; see `trca.algorithms.base.evaluation`.
-    """
+    """Returns sentences about a start policy from the summary of its evaluation."""
     episodes = metrics["n"]
     lines = [
         f"Start policy after imitation: {metrics['success_rate']:.1%} of {episodes} training"

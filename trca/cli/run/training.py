@@ -1,7 +1,8 @@
-"""One training run, iteration by iteration; and the start of Ray and Ctrl-C, also of sweeps.
+"""The driver of runs and of trials: the loop over iterations, the start of Ray, and Ctrl-C.
 
-The recorder (`trca.algorithms.base.recorder`) writes the run folder. A run does not start as a
-trial of Ray Tune: the process of a trial imports PyTorch, Ray and RLlib once more.
+``trca train`` runs `iterations` in its own process. As a Tune experiment of one trial it would
+start many seconds later (`benchmarks/start.py`): the process of a trial imports PyTorch, Ray and
+RLlib once more.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ import os
 import secrets
 import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from threading import Event
@@ -24,6 +25,9 @@ from trca.cli.preflight.preflight import too_few_gpus
 from trca.tune_configs.files import ConfigError
 
 if TYPE_CHECKING:
+    from ray.train._internal.storage import StorageContext
+
+    from trca.algorithms.base.text_config import TextAlgorithmConfig
     from trca.algorithms.settings.parameters import TextParameters
     from trca.cli.show.progress import Progress
     from trca.runs.folder import RunFolder
@@ -31,29 +35,68 @@ if TYPE_CHECKING:
 _PATIENCE_S: Final = 600.0
 """Seconds from the first start of Ray after which a late start ends the run."""
 _LONGEST_PAUSE_S: Final = 30.0
-_MOST_LOSSES: Final = 3
+MOST_LOSSES: Final = 3
+"""Times that a run or trial starts again after it loses a process or node."""
 _STOPPING: Final = Event()
 
+Tell = Callable[[str], object]
+logger = logging.getLogger(__name__)
 
-class InterruptedRunError(Exception):
-    """The user asked the run to stop; the last checkpoint is complete."""
+
+def iterations(
+    config: TextAlgorithmConfig, storage: StorageContext | None = None, tell: Tell = logger.info
+) -> Generator[list[dict[str, Any]]]:
+    """Trains to the last iteration: the loop of ``trca train`` and of each trial of a sweep.
+
+    The recorder (`trca.algorithms.base.recorder`) writes the run folder, and continues from its
+    last checkpoint. A caller that stops early closes the generator, which saves a checkpoint.
+
+    Args:
+        config: The config of the algorithm; for a run without Tune with its ``run_folder``.
+        storage: The storage of Ray Tune for the trial; `None` for a run without Tune.
+        tell: Takes the stages within an iteration, and failures of trackers.
+
+    Yields:
+        All rows of metrics: once the recorded rows, then the rows after each iteration.
+
+    Raises:
+        LearnersLostError: When a learner was lost.
+        ConfigError: When the folder holds a run with other settings.
+        OSError: When the disk is full; the last checkpoint is complete.
+    """
+    algorithm: Any = config.algo_class(config=config, storage=storage)  # type: ignore[misc]
+    try:
+        algorithm.recorder.tell = tell
+        yield algorithm.recorder.rows
+        while algorithm.iteration < config.settings.iterations:
+            algorithm.train()
+            yield algorithm.recorder.rows
+    except GeneratorExit:
+        algorithm.recorder.save(algorithm)
+        raise
+    finally:
+        algorithm.stop()
+        if storage is None:
+            with suppress(OSError):
+                Path(algorithm.logdir).rmdir()
 
 
-def train(settings: TextParameters, run: RunFolder, progress: Progress) -> None:
+def train(settings: TextParameters, run: RunFolder, progress: Progress) -> bool:
     """Trains to the last iteration, from the run's last checkpoint if there is one.
 
-    A run that loses a learner continues from its last checkpoint, three times at most.
+    A run that loses a learner continues from its last checkpoint, `MOST_LOSSES` times at most.
 
     Args:
         settings: The run's settings.
         run: The run's folder.
         progress: Shows the stages and the metrics.
 
+    Returns:
+        Whether Ctrl-C stopped the run. The last checkpoint is complete.
+
     Raises:
-        InterruptedRunError: When the user asked to stop.
-        ConfigError: When the run asks for more GPUs than this machine has.
-        OSError: When the disk is full; the last checkpoint is complete.
-        LearnersLostError: When learners were lost too often.
+        Exception: As `iterations`; `ConfigError` if the run asks for more GPUs than this machine
+            has.
     """
     from trca.algorithms.learner.group import LearnersLostError
 
@@ -61,19 +104,18 @@ def train(settings: TextParameters, run: RunFolder, progress: Progress) -> None:
         progress.stage("stopping after this iteration; Ctrl-C again stops at once")
 
     with stopping_politely(tell) as stop:
-        for losses in range(_MOST_LOSSES + 1):
+        for losses in range(MOST_LOSSES + 1):
             try:
-                _train(settings, run, progress, stop)
-                return
+                return _train(settings, run, progress)
             except LearnersLostError:
-                if losses == _MOST_LOSSES or stop.is_set():
+                if losses == MOST_LOSSES or stop.is_set():
                     raise
                 progress.warn("a learner was lost: the run continues from its last checkpoint")
+    raise AssertionError
 
 
-def _train(settings: TextParameters, run: RunFolder, progress: Progress, stop: Event) -> None:
-    """Trains to the last iteration, or until a learner is lost."""
-    last = settings.iterations
+def _train(settings: TextParameters, run: RunFolder, progress: Progress) -> bool:
+    """Trains to the last iteration, or until Ctrl-C; returns whether Ctrl-C stopped the run."""
     progress.stage("starting Ray")
     cpus, gpus = settings.resources()
     with running_ray(cpus, progress.stage) as context:
@@ -84,23 +126,14 @@ def _train(settings: TextParameters, run: RunFolder, progress: Progress, stop: E
         progress.stage(f"building the algorithm{restored}")
         # Env runners may have another working directory, and write to the log in the folder.
         folder = run.address if run.storage else str(run.path.absolute())
-        algorithm: Any = settings.algorithm_config().reporting(run_folder=folder).build_algo()
-        recorder = algorithm.recorder
-        try:
-            recorder.tell = progress.stage
-            progress.earlier(recorder.rows)
-            while algorithm.iteration < last:
-                progress.stage(f"iteration {algorithm.iteration + 1}", announce=False)
-                algorithm.train()
-                if stop.is_set():
-                    recorder.save(algorithm)
-                progress.show(recorder.rows[-1])
-                if stop.is_set() and algorithm.iteration < last:
-                    raise InterruptedRunError(f"after iteration {algorithm.iteration}")
-        finally:
-            algorithm.stop()
-            with suppress(OSError):
-                Path(algorithm.logdir).rmdir()
+        config = settings.algorithm_config().reporting(run_folder=folder)
+        with closing(iterations(config, tell=progress.stage)) as every:
+            progress.earlier(next(every))
+            for rows in every:
+                progress.show(rows[-1])
+                if stopping().is_set() and rows[-1]["iteration"] < settings.iterations:
+                    return True
+    return False
 
 
 def stopping() -> Event:
@@ -133,7 +166,7 @@ def stopping_politely(tell: Callable[[], object] = lambda: None) -> Iterator[Eve
 
 
 @contextmanager
-def running_ray(cpus: float, say: Callable[[str], object]) -> Iterator[Any]:
+def running_ray(cpus: float, say: Tell) -> Iterator[Any]:
     """Starts Ray for the block, unless Ray runs already; see `init_ray`.
 
     Yields:
@@ -186,7 +219,7 @@ def make_auth_token() -> None:
             os.link(draft.name, path)  # never replaces a file
 
 
-def init_ray(cpus: float, say: Callable[[str], object]) -> Any:
+def init_ray(cpus: float, say: Tell) -> Any:
     """Starts Ray with at least these CPUs, or joins the cluster that ``RAY_ADDRESS`` names.
 
     Ray allows its first process 30 seconds to start, which no setting changes. On a busy machine

@@ -59,20 +59,21 @@ class Progress:
         if self._live is not None:
             self._live.stop()
 
-    def stage(self, text: str, announce: bool = True) -> None:
-        """Shows the current stage; ``announce`` prints a line if the output is no terminal."""
+    def stage(self, text: str) -> None:
+        """Shows the current stage, and prints a line if the output is not a terminal."""
         self._stage, self._since = text, time.monotonic()
-        if self._live is None and announce:
+        if self._live is None:
             self._console.print(f"{text} ...")
 
     def earlier(self, rows: list[dict[str, Any]]) -> None:
-        """Takes the rows of a run that is resumed."""
+        """Shows the rows of a run that is resumed; the next stage is an iteration."""
         self._rows = list(rows)
+        self._next_iteration()
 
     def show(self, row: Mapping[str, Any]) -> None:
         """Shows the row of one iteration, and each warning when it applies for the first time."""
         self._rows.append(row)
-        self._stage, self._since = "", time.monotonic()
+        self._next_iteration()
         if self._live is None:
             if not self._headed:
                 self._console.print(_HEAD)
@@ -86,6 +87,11 @@ class Progress:
     def warn(self, text: str) -> None:
         """Prints a warning. Any thread may call this method."""
         self._console.print(f"warning: {text}", markup=False, style="yellow")
+
+    def _next_iteration(self) -> None:
+        last = self._rows[-1]["iteration"] if self._rows else 0
+        self._stage = f"iteration {last + 1}" if last < self._iterations else ""
+        self._since = time.monotonic()
 
     def seconds_left(self) -> float:
         """Seconds to the last iteration at the pace of the last ten; NaN before the first."""

@@ -20,9 +20,9 @@ from ray.air.constants import TRAINING_ITERATION
 from ray.tune.experiment import Trial as TuneTrial
 
 from trca.cli.run.training import stopping, stopping_politely
-from trca.cli.sweep.table import stop_words
-from trca.cli.sweep.trial import ERROR, ITERATIONS, NODE, RECORDED
-from trca.runs.names import STOPPED
+from trca.cli.sweep.table import reached
+from trca.cli.sweep.trial import ERROR, ITERATIONS, NODE
+from trca.runs.folder import STOPPED
 from trca.runs.storage import read_json_from, write_json_to
 
 if TYPE_CHECKING:
@@ -52,8 +52,6 @@ class Progress(tune.Callback):
             log = f"{trial.storage.trial_fs_path}/logs/output.log"
             _print(f"failed: {result[ERROR]}. Log: {log}", trial, "red")
             return
-        if result[RECORDED]:
-            return
         parts = [f"iteration {result[TRAINING_ITERATION]}/{result[ITERATIONS]}"]
         if not math.isnan(success := result.get("success_rate", math.nan)):
             parts.append(f"success {success:.1%}")
@@ -68,7 +66,7 @@ class Progress(tune.Callback):
     ) -> None:
         """Prints that a trial was stopped early."""
         if stopped := read_json_from(trial.storage, STOPPED):
-            _print(stop_words(stopped), trial)
+            _print(f"stopped early: {reached(stopped)}", trial)
 
     def on_trial_recover(
         self, iteration: int, trials: list[TuneTrial], trial: TuneTrial, **info: Any

@@ -4,8 +4,8 @@ Ray Tune places the trials on all nodes of a cluster, at most ``side_by_side`` a
 starts a trial again if its node is lost, and stores trials in a folder or at a URI. This module
 does not print; `trca.cli.sweep.progress` does.
 
-A new `Tuner` on the same trial directories resumes a sweep: each trial reports its recorded
-iterations and then trains. `Tuner.restore` of Ray 2.60 does not fit (paths below ``ray/tune``):
+A new `Tuner` on the same trial directories resumes a sweep, and starts the trials that have not
+ended. `Tuner.restore` of Ray 2.60 does not fit (paths below ``ray/tune``):
 
 - Its state is up to 10 s old or older, and the copy to the storage is not atomic. A trial that
   started later gets another directory if the cluster still has Tune's staging folder
@@ -19,26 +19,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Set
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from pyarrow.fs import FileSystem, LocalFileSystem, SubTreeFileSystem
 from ray import tune
 from ray.tune.experiment import Trial as TuneTrial
 
 from trca.algorithms.settings.sweeps import SweepSettings
-from trca.cli.run.training import running_ray, stopping
+from trca.cli.run.training import MOST_LOSSES, running_ray, stopping
 from trca.cli.sweep.progress import Progress
 from trca.cli.sweep.trial import METRIC, SweepTrial
-from trca.cli.sweep.trials import OVER, by_point, planned, read_trials
+from trca.cli.sweep.trials import OVER, planned, read_trials
 from trca.cli.sweep.tuning import PanelASHA, PointSearch, SweepScheduler
-from trca.runs.folder import RunFolder
-from trca.runs.names import TRIALS
+from trca.runs.folder import TRIALS, RunFolder
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-_RETRIES: Final = 3
-"""Times that a trial is started again after its process or node is lost."""
 
 
 def claim_directory(trial: TuneTrial) -> str:
@@ -60,15 +56,13 @@ def param_space(sweep: SweepSettings, name: str, ended: Set[int] = frozenset()) 
     Args:
         sweep: The sweep.
         name: The name of the sweep's folder.
-        ended: The numbers of the trials that have ended. A scheduler needs their results; without
-            a scheduler Tune does not start them.
+        ended: The numbers of the trials that have ended. Tune does not start them.
     """
     constants = {"sweep": sweep.model_dump(), "name": name}
     if sweep.search:
         return constants
-    trials = planned(sweep, sweep.every_point())
-    if sweep.scheduler is None:
-        trials = [each for number, each in enumerate(trials, start=1) if number not in ended]
+    every = enumerate(planned(sweep, sweep.every_point()), start=1)
+    trials = [trial for number, trial in every if number not in ended]
     return {"trial": tune.grid_search(trials), **constants}
 
 
@@ -77,11 +71,10 @@ def make_tuner(sweep: SweepSettings, folder: RunFolder) -> tune.Tuner:
     trials = read_trials(sweep, folder)
     search, scheduler = None, SweepScheduler()  # type: ignore[no-untyped-call]
     if sweep.search:
-        points = by_point(trials, sweep.repeats)
-        search = PointSearch(sweep, {number: each[0].point for number, each in points.items()})
+        search = PointSearch(sweep, trials)
     if sweep.scheduler:
         first = sweep.trial(sweep.every_point()[0], sweep.seeds[0])  # all have one length
-        scheduler = PanelASHA(sweep, first.iterations)
+        scheduler = PanelASHA(sweep, first.iterations, trials)
     files, path = _place(folder)
     ended = {trial.number for trial in trials if trial.state in OVER}
     return tune.Tuner(
@@ -102,7 +95,7 @@ def make_tuner(sweep: SweepSettings, folder: RunFolder) -> tune.Tuner:
             storage_path=path,
             storage_filesystem=files,
             callbacks=[Progress()],
-            failure_config=tune.FailureConfig(max_failures=_RETRIES),
+            failure_config=tune.FailureConfig(max_failures=MOST_LOSSES),
             checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),  # the recorder's
             verbose=0,
         ),

@@ -162,7 +162,7 @@ def _cells(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]
     if any(row["failed"] for row in rows):
         columns["failed"] = [str(row["failed"]) for row in rows]
     if any(row["stopped"] for row in rows):
-        columns["stopped early"] = ["; ".join(map(_reached, r["stopped"])) or "-" for r in rows]
+        columns["stopped early"] = ["; ".join(map(reached, r["stopped"])) or "-" for r in rows]
     return list(columns), [list(cells) for cells in zip(*columns.values(), strict=True)]
 
 
@@ -177,13 +177,9 @@ def _spread(
     return f"{form.format(scale * measure['mean'])}{spread}"
 
 
-def _reached(stop: Mapping[str, Any]) -> str:
+def reached(stop: Mapping[str, Any]) -> str:
+    """Where an early stop happened, in words."""
     rollouts = "?" if stop["trajectories"] is None else f"{stop['trajectories']:,.0f}"
     return (
         f"iteration {stop['iteration']}, {rollouts} rollouts, {stop['metric']} {stop['value']:.3g}"
     )
-
-
-def stop_words(stop: Mapping[str, Any]) -> str:
-    """An early stop in words."""
-    return f"stopped early: {_reached(stop)}"

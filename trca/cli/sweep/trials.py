@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from trca.algorithms.settings.sweeps import SweepSettings
-from trca.runs.folder import RunFolder
-from trca.runs.names import STOPPED, TRIALS
+from trca.runs.folder import STOPPED, TRIALS, RunFolder
 from trca.tune_configs.files import map_texts, path_parts
 
 OVER: Final = frozenset({"finished", "stopped"})
@@ -26,6 +25,7 @@ class Trial:
         point: The settings of the point.
         words: The values of the point in words, from `point_words`.
         panel: The panel in words; empty if the sweep names no panels.
+        panel_settings: The settings of the panel.
         seed: The seed.
         run: The run folder, which may not exist yet.
     """
@@ -33,6 +33,7 @@ class Trial:
     point: dict[str, Any]
     words: dict[str, str]
     panel: str
+    panel_settings: dict[str, Any]
     seed: int
     run: RunFolder
 
@@ -111,7 +112,7 @@ def read_trials(sweep: SweepSettings, folder: RunFolder) -> list[Trial]:
     words = point_words([each["point"] for each in trials])
     panels = [joined(each) for each in point_words([each["panel"] for each in trials])]
     return [
-        Trial(each["point"], named, panel, each["seed"], folder.trial(each["name"]))
+        Trial(each["point"], named, panel, each["panel"], each["seed"], folder.trial(each["name"]))
         for each, named, panel in zip(trials, words, panels, strict=True)
     ]
 

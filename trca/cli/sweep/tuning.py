@@ -12,8 +12,8 @@ point (paths below ``ray/tune``):
 - ``schedulers/async_hyperband.py``: `ASHAScheduler` compares all trials of an experiment.
   `PanelASHA` has one for each panel and seed, since another panel may be harder.
 
-Neither writes its state. A resumed trial reports its recorded iterations again
-(`trca.cli.sweep.trial`), from which both return to their state.
+Neither writes its state. In a resumed sweep both start with the recorded iterations of all trials,
+and Tune starts the trials that have not ended.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from __future__ import annotations
 import json
 import logging
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from ray import tune
@@ -34,38 +34,39 @@ from ray.tune.search.sample import Categorical
 
 from trca.algorithms.settings.sweeps import SweepSettings, plain
 from trca.cli.run.training import stopping
-from trca.cli.sweep.trial import METRIC, RECORDED, TRAJECTORIES, failed, whole
-from trca.cli.sweep.trials import planned
-from trca.runs.names import STOPPED
+from trca.cli.sweep.trial import ERROR, ITERATIONS, METRIC, TRAJECTORIES, result_of
+from trca.cli.sweep.trials import OVER, Trial, by_point, planned
+from trca.runs.folder import STOPPED
 from trca.runs.storage import write_json_to
 from trca.tune_configs.files import ConfigError
 
 if TYPE_CHECKING:
-    from ray.tune.experiment import Trial
+    from ray.tune.experiment import Trial as TuneTrial
 
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class Result:
-    """The outcome of a point.
+def outcome(results: Sequence[Mapping[str, Any]]) -> tuple[float | None, int | None]:
+    """The outcome of a point from the last result of each of its trials.
 
-    Attributes:
-        value: Mean of the metric over the trials of the point; `None` if a trial failed.
-        iteration: First iteration of an early stop among the trials; `None` without one.
+    Returns:
+        The mean of the metric, `None` if a trial failed; and the first iteration of an early stop,
+        `None` without one.
     """
+    values = [float(result.get(METRIC, math.nan)) for result in results]
+    if any(ERROR in result for result in results) or any(map(math.isnan, values)):
+        return None, None
+    reached = [(int(each[TRAINING_ITERATION]), each[ITERATIONS]) for each in results]
+    stops = [iteration for iteration, last in reached if iteration < last]
+    return sum(values) / len(values), min(stops, default=None)
 
-    value: float | None
-    iteration: int | None = None
 
-    @classmethod
-    def of(cls, results: list[Mapping[str, Any]]) -> Result:
-        """The outcome from the last result of each trial of a point."""
-        values = [float(result.get(METRIC, math.nan)) for result in results]
-        if any(map(failed, results)) or any(map(math.isnan, values)):
-            return cls(None)
-        stopped = [int(each[TRAINING_ITERATION]) for each in results if not whole(each)]
-        return cls(sum(values) / len(values), min(stopped, default=None))
+def recorded_results(sweep: SweepSettings, trial: Trial) -> list[dict[str, Any]]:
+    """The results of the recorded iterations of a trial."""
+    if not (rows := trial.run.metrics()):
+        return []
+    last = sweep.trial({**trial.panel_settings, **trial.point}, trial.seed).iterations
+    return [result_of(rows[:count], sweep.metric, last) for count in range(1, len(rows) + 1)]
 
 
 class PointSearch(Searcher):
@@ -75,15 +76,8 @@ class PointSearch(Searcher):
     may still run, and are left out in any case: `side_by_side` divided by the trials of a point.
     """
 
-    def __init__(
-        self, sweep: SweepSettings, recorded: Mapping[int, Mapping[str, Any]] | None = None
-    ) -> None:
-        """Makes a search.
-
-        Args:
-            sweep: The sweep; its ``search`` is set.
-            recorded: The points of the trials so far by their numbers.
-        """
+    def __init__(self, sweep: SweepSettings, trials: Sequence[Trial] = ()) -> None:
+        """Makes a search; ``trials`` are the trials of the sweep so far."""
         from optuna import logging as optuna_logging
         from optuna.samplers import TPESampler
 
@@ -91,6 +85,7 @@ class PointSearch(Searcher):
         assert sweep.search is not None
         assert sweep.side_by_side is not None
         optuna_logging.set_verbosity(logging.WARNING)
+        points = by_point(trials, sweep.repeats)
         spaces = sweep.spaces()
         self._choices = {k: s.categories for k, s in spaces.items() if isinstance(s, Categorical)}
         # Choices by number: Optuna takes plain values only, and a choice may be a mapping.
@@ -103,7 +98,8 @@ class PointSearch(Searcher):
             sampler=TPESampler(n_startup_trials=startup, seed=sweep.sample_seed),
         )
         self._sweep = sweep
-        self._recorded = dict(recorded or {})
+        self._recorded = {number: each[0].point for number, each in points.items()}
+        self._ended = {trial.run.name: trial for trial in trials if trial.state in OVER}
         self._open = -(-sweep.side_by_side // sweep.repeats)
         self._suggested = self._given = 0
         self._waiting: list[dict[str, Any]] = []
@@ -131,10 +127,7 @@ class PointSearch(Searcher):
     ) -> None:
         """Takes the last result of a trial."""
         if (point := self._points.pop(trial_id, None)) is not None:
-            self._results.setdefault(point, []).append(result or {})
-
-    def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
-        """Ignores the results of iterations."""
+            self._results[point].append(result or {})
 
     def save(self, checkpoint_path: str) -> None:
         """Writes nothing (see the module)."""
@@ -147,16 +140,16 @@ class PointSearch(Searcher):
         while self._given <= self._suggested - self._open:
             results = self._results.get(self._given, [])
             if self._given in self._unlearned:
-                self._give(str(self._given), Result(None))
+                self._search.on_trial_complete(str(self._given), error=True)
             elif len(results) == self._sweep.repeats:
-                self._give(str(self._given), Result.of(results))
+                self._give(str(self._given), *outcome(results))
             else:
                 return False
             self._given += 1
         return True
 
     def _next_trials(self) -> list[dict[str, Any]]:
-        """The trials of the next point; empty if a run refuses its settings.
+        """The trials of the next point that have not ended; empty if a run refuses its settings.
 
         The sweep checks the distributions before the start, but not each pair of drawn values.
 
@@ -181,18 +174,19 @@ class PointSearch(Searcher):
             self._unlearned.add(number)
             logger.warning("point %d of the search is left out: %s", number + 1, error)
             return []
-        return planned(self._sweep, [point], number)
+        trials = planned(self._sweep, [point], number)
+        ended = [self._ended[each["name"]] for each in trials if each["name"] in self._ended]
+        self._results[number] = [recorded_results(self._sweep, trial)[-1] for trial in ended]
+        return [each for each in trials if each["name"] not in self._ended]
 
-    def _give(self, point: str, result: Result) -> None:
-        """Gives Optuna a result: it ignores failed points and ranks stopped below ended points."""
-        if result.value is None:
+    def _give(self, point: str, value: float | None, stop: int | None) -> None:
+        """Gives Optuna an outcome: it ignores failed points, and ranks stopped points last."""
+        if value is None:
             self._search.on_trial_complete(point, error=True)
-        elif result.iteration is None:
-            self._search.on_trial_complete(point, {METRIC: result.value})
+        elif not stop:
+            self._search.on_trial_complete(point, {METRIC: value})
         else:
-            self._search.on_trial_result(
-                point, {METRIC: result.value, TRAINING_ITERATION: result.iteration}
-            )
+            self._search.on_trial_result(point, {METRIC: value, TRAINING_ITERATION: stop})
             self._search.on_trial_complete(point)
 
 
@@ -203,14 +197,16 @@ class SweepScheduler(FIFOScheduler):
     (``execution/tune_controller.py``: ``_cleanup_trials``). The running iterations would be lost.
     """
 
-    def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
+    def choose_trial_to_run(self, tune_controller: Any) -> TuneTrial | None:
         """The next trial; `None` once the sweep shall stop."""
         if stopping().is_set():
             return None
-        chosen: Trial | None = super().choose_trial_to_run(tune_controller)
+        chosen: TuneTrial | None = super().choose_trial_to_run(tune_controller)
         return chosen
 
-    def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+    def on_trial_result(
+        self, tune_controller: Any, trial: TuneTrial, result: dict[str, Any]
+    ) -> str:
         """Whether the trial continues."""
         return str(TrialScheduler.STOP if stopping().is_set() else TrialScheduler.CONTINUE)
 
@@ -221,8 +217,14 @@ class PanelASHA(SweepScheduler):
     A stop is written to the trial's directory before it takes effect, and holds in a resumed sweep.
     """
 
-    def __init__(self, sweep: SweepSettings, iterations: int) -> None:
-        """Makes the schedulers of a sweep; all trials have the same number of iterations."""
+    def __init__(self, sweep: SweepSettings, iterations: int, trials: Sequence[Trial] = ()) -> None:
+        """Makes the schedulers of a sweep.
+
+        Args:
+            sweep: The sweep; its ``scheduler`` is set.
+            iterations: The last iteration, the same in all trials.
+            trials: The trials so far. Their recorded iterations judge later trials.
+        """
         super().__init__()  # type: ignore[no-untyped-call]
         assert sweep.scheduler is not None
         self._name = sweep.metric
@@ -234,18 +236,18 @@ class PanelASHA(SweepScheduler):
             **sweep.scheduler.asha.model_dump(),
         }
         self._schedulers: dict[str, ASHAScheduler] = {}
+        for trial in trials:
+            for result in recorded_results(sweep, trial):
+                self._judge(trial.run.name, trial.panel_settings, trial.seed, result)
 
-    def on_trial_add(self, tune_controller: Any, trial: Trial) -> None:
-        """Adds a trial to the scheduler of its panel and seed."""
-        self._among(trial).on_trial_add(tune_controller, trial)
-
-    def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+    def on_trial_result(
+        self, tune_controller: Any, trial: TuneTrial, result: dict[str, Any]
+    ) -> str:
         """Whether the trial continues: a trial that is behind at a rung stops."""
         decision = super().on_trial_result(tune_controller, trial, result)
-        if math.isnan(result[METRIC]):
-            return decision
-        judged = self._among(trial).on_trial_result(tune_controller, trial, result)
-        if judged != TrialScheduler.STOP or result[RECORDED]:
+        about = trial.config["trial"]
+        judged = self._judge(about["name"], about["panel"], about["seed"], result)
+        if judged == TrialScheduler.CONTINUE:
             return decision
         stop = {
             "iteration": int(result[TRAINING_ITERATION]),
@@ -254,11 +256,14 @@ class PanelASHA(SweepScheduler):
             "value": result[METRIC],
         }
         write_json_to(trial.storage, STOPPED, stop)
-        return str(judged)
+        return judged
 
-    def _among(self, trial: Trial) -> ASHAScheduler:
-        about = trial.config["trial"]
-        key = json.dumps([about["panel"], about["seed"]], sort_keys=True)
-        if key not in self._schedulers:
-            self._schedulers[key] = ASHAScheduler(**self._arguments)
-        return self._schedulers[key]
+    def _judge(self, name: str, panel: Mapping[str, Any], seed: int, result: dict[str, Any]) -> str:
+        """The decision of the scheduler of a panel and seed on a trial, which has one name."""
+        if math.isnan(result[METRIC]):
+            return str(TrialScheduler.CONTINUE)
+        key = json.dumps([panel, seed], sort_keys=True)
+        among: Any = self._schedulers.setdefault(key, ASHAScheduler(**self._arguments))
+        trial = SimpleNamespace(trial_id=name)
+        among.on_trial_add(None, trial)  # the results of a trial that it has stay
+        return str(among.on_trial_result(None, trial, result))
