@@ -272,8 +272,8 @@ class Player:
         """Asks the teacher for its response to the last prompt.
 
         Returns:
-            The response, empty without a teacher; and a completion with the response if the
-            teacher acts.
+            The response, empty without a teacher and if the teacher leaves the turn to the policy;
+            and a completion with the response if the teacher acts.
 
         Raises:
             ValueError: If the teacher's action cannot be read in its response.
@@ -284,6 +284,8 @@ class Player:
         assert teacher is not None
         subgoal = episode.subgoals.get(view.rollout.agent_id, "")
         demonstration = teacher.response(episode.request, view, subgoal)
+        if demonstration is None:
+            return "", None
         ids = np.array(response_ids(self.tokenizer, demonstration), dtype=np.int32)
         action = teacher.action(view)
         if action is not None and self._read(ids, view).action != action.strip():

@@ -87,8 +87,8 @@ class Teacher(Protocol):
         """
         ...
 
-    def response(self, request: GroupRequest, view: View, subgoal: str) -> str:
-        """The response of a step.
+    def response(self, request: GroupRequest, view: View, subgoal: str) -> str | None:
+        """The response of a step; None leaves the turn to the policy.
 
         Args:
             request: The group of the episode.
