@@ -177,14 +177,10 @@ def rules_of(settings: TextParameters) -> tuple[dict[str, BoundRule], dict[str, 
         The rules by algorithm; and by algorithm the reason why it has no rule here.
     """
     rules, skipped = dict[str, BoundRule](), dict[str, str]()
-    for name in parameter_models():
-        try:
-            changed = {**switch(settings.flat(), name), "gold_in_training": True}
-            other = TextParameters.resolve(changed, name, need_data=False)
-            rule = bind_credit(other.credit, other)
-        except ValueError as error:
-            skipped[name] = str(error)
-            continue
+    for name, model in parameter_models().items():
+        shared = {**switch(settings.flat(), name), "gold_in_training": True}
+        own = {key: value for key, value in shared.items() if key in model.model_fields}
+        rule = bind_credit(model.own_rule(), model(**own))
         if lack := NEEDS_LEARNER.intersection(rule.reads):
             skipped[name] = f"reads {' and '.join(sorted(lack))} of a learner"
         else:

@@ -104,7 +104,7 @@ def _measure(
         from trca.analysis.audit import BranchRunner, audit, sample
 
         runner: Any = local_runner(subject.algorithm_config(), BranchRunner)
-        size = subject.settings.group_size
+        size, _ = subject.settings.group_size, runner.loop
         status.update(f"playing {tasks} groups of {size} rollouts")
         start = time.monotonic()
         played = sample(runner, tasks, size, seed)
@@ -138,7 +138,7 @@ def _print(found: Audit, agreements: dict[str, Agreement], skipped: dict[str, st
 
     table = terminal_table()
     table.add_column("rule", no_wrap=True)
-    for heading in ("correlation", "95% interval", "in rollouts", "right signs", "credited"):
+    for heading in ("correlation", "95% interval", "in rollouts", "signs", "credited"):
         table.add_column(heading, justify="right", no_wrap=True)
     for name, each in _sorted(agreements):
         table.add_row(
@@ -151,9 +151,9 @@ def _print(found: Audit, agreements: dict[str, Agreement], skipped: dict[str, st
         )
     sure = abs(found.executed) > 1.96 * found.error
     console.print(
-        f"{len(found.executed):,} steps, {found.playouts:,} playouts. The advantage by execution has"
-        f" a sure sign at {sure.sum():,} steps. A rule without error would have a rank correlation"
-        f" of about {found.ceiling():.2f}."
+        f"{len(found.executed):,} steps, {found.playouts:,} playouts. The advantage by execution"
+        f" has a sure sign at {sure.sum():,} steps. A rule without error would have a rank"
+        f" correlation of about {found.ceiling():.2f}."
     )
     console.print(table, soft_wrap=False)
     for name, reason in skipped.items():

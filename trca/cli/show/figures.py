@@ -300,7 +300,7 @@ def draw_audit(agreements: Mapping[str, Agreement], ceiling: float, path: Path, 
     note = (
         "dots: over all steps, with 95% interval over tasks; circles: of the steps of one rollout"
     )
-    with _picture(path, (7.6, 1.8 + 0.27 * len(shown)), title, note) as axis:
+    with _picture(path, (7.6, 2.4 + 0.27 * len(shown)), title, note) as axis:
         for place, (each, (color, _)) in enumerate(zip(shown.values(), _looks(shown), strict=True)):
             axis.hlines(place, each.low, each.high, color, alpha=0.4, linewidth=2.5)
             axis.plot(each.correlation, place, "o", color=color, zorder=3)
