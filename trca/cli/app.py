@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from trca import __version__
+from trca.cli.commands.audit import audit
 from trca.cli.commands.compare import compare
 from trca.cli.commands.data import app as data
 from trca.cli.commands.diagnose import diagnose
@@ -94,6 +95,7 @@ for command in (
     view,
     diagnose,
     recredit,
+    audit,
     report,
     export,
     sweep,

@@ -259,12 +259,14 @@ class Player:
         )
 
     def _demonstrated(self, episode: Episode, view: View) -> tuple[str, Completion | None]:
-        """The teacher's response, empty without a teacher; and its completion if it acts."""
+        """The teacher's response, empty without one; and its completion if the teacher acts."""
         if episode.request.demonstration is None:
             return "", None
         teacher: Any = self._teacher
         subgoal = episode.subgoals.get(view.rollout.agent_id, "")
         demonstration = teacher.response(episode.request, view, subgoal)
+        if demonstration is None:
+            return "", None
         ids = np.array(response_ids(self.tokenizer, demonstration), dtype=np.int32)
         action = teacher.action(view)
         if action is not None and self._read(ids, view).action != action.strip():

@@ -83,8 +83,11 @@ class Teacher(Protocol):
         """The action that the response of a step must contain; None if any response is right."""
         ...
 
-    def response(self, request: GroupRequest, view: View, subgoal: str) -> str:
-        """The response of a step; ``subgoal`` is the agent's subgoal, empty without plans."""
+    def response(self, request: GroupRequest, view: View, subgoal: str) -> str | None:
+        """The response of a step; None leaves the turn to the policy.
+
+        ``subgoal`` is the agent's subgoal, empty without plans.
+        """
         ...
 
 

@@ -12,7 +12,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,9 @@ from trca.runs.curve import (
     moving_mean,
     success_axis,
 )
+
+if TYPE_CHECKING:
+    from trca.analysis.audit import Agreement
 
 SERIES: Final = (
     *(HELD_OUT, TRAIN, "#7a8794", EXECUTION, FOUNDATION, "#6d597a"),
@@ -262,6 +265,33 @@ def draw_setting(
         axis.set_ylabel("success, held out")
         success_axis(axis)
         axis.legend(**_RIGHT)
+
+
+def draw_audit(agreements: Mapping[str, Agreement], ceiling: float, path: Path, title: str) -> None:
+    """Draws the agreement of credit rules with advantages by execution to PNG and SVG.
+
+    Args:
+        agreements: By rule, in the order of the rows.
+        ceiling: The rank correlation of advantages without error.
+        path: The file, replaced atomically.
+        title: The title.
+    """
+    shown = {name: each for name, each in agreements.items() if each.defined}
+    note = (
+        "dots: over all steps, with 95% interval over tasks; circles: of the steps of one rollout"
+    )
+    with _picture(path, (7.6, 2.4 + 0.27 * len(shown)), title, note) as axis:
+        for place, (each, (color, _)) in enumerate(zip(shown.values(), _looks(shown), strict=True)):
+            axis.hlines(place, each.low, each.high, color, alpha=0.4, linewidth=2.5)
+            axis.plot(each.correlation, place, "o", color=color, zorder=3)
+            axis.plot(each.in_rollouts, place, "o", color=color, fillstyle="none", zorder=3)
+        axis.axvline(0, color="#9aa5b1", linewidth=0.8)
+        axis.axvline(ceiling, color="#9aa5b1", linewidth=0.8, linestyle=":")
+        axis.text(ceiling, -0.8, "no error", ha="center", va="bottom", fontsize=8)
+        axis.set_yticks(range(len(shown)), list(shown))
+        axis.set_ylim(len(shown) - 0.4, -0.6)
+        axis.grid(visible=False, axis="y")
+        axis.set_xlabel("rank correlation with the advantage by execution")
 
 
 @contextmanager

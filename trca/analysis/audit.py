@@ -1,0 +1,356 @@
+"""Compares the credit of rules with advantages by execution.
+
+The environments replay exactly, so the value of a state can be measured: play the recorded
+responses up to the state, then let the policy play to the end, many times. For step t of a rollout
+with states s_0 to s_T::
+
+    V(s_t)   mean score of M playouts from s_t; V(s_T) is the score of the rollout
+    A(t)     V(s_{t+1}) - V(s_t): how much the action changes the score that the policy will reach
+
+The policy's other actions in s_t are part of V(s_t), because playouts from s_t choose their own
+action. A rule is right as far as its advantages agree with A(t) in order and in sign.
+
+The values have noise. Playouts with odd and with even numbers give A(t) twice; the agreement of the
+two bounds the agreement that any rule can have (`Audit.ceiling`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trca.algorithms.credit import READS, BoundRule, Sources, bind_credit
+from trca.algorithms.rollouts.batch import GroupRequest
+from trca.algorithms.rollouts.env_runner import TextEnvRunner
+from trca.algorithms.rollouts.recording import View
+from trca.algorithms.settings.parameters import TextParameters, parameter_models, switch
+from trca.records import Rollout, StepBatch, refuse_teams
+
+NEEDS_LEARNER: Final = frozenset({"answer_logprobs", "hindsight_logprobs", "values"})
+"""Reads that an audit does not have, because it has no learner."""
+STEP_TYPES: Final = ("evidence", "invalidity", "execution", "no operator")
+"""Steps by the category of their operators; a step can have several types."""
+LIVE: Final = 128
+"""Approximate number of simultaneous playouts, which share the engine's batches."""
+RESAMPLES: Final = 1000
+"""Resamples of groups behind a 95% interval."""
+DECIDED: Final = 1.96
+"""Standard errors between A(t) and zero for a step whose sign counts as known."""
+
+
+class Branches:
+    """Teacher that plays the first responses of a recorded rollout, then leaves the turn.
+
+    Attributes:
+        responses: The responses of each branch, by the number of its demonstration.
+    """
+
+    acts = True
+
+    def __init__(self) -> None:
+        """Starts without a branch."""
+        self.responses: list[list[str]] = []
+
+    def action(self, view: View) -> None:
+        """None: a recorded response may have no readable action."""
+
+    def response(self, request: GroupRequest, view: View, subgoal: str) -> str | None:
+        """See `trca.algorithms.rollouts.recording.Teacher`."""
+        assert request.demonstration is not None
+        responses, turn = self.responses[request.demonstration], len(view.rollout.steps)
+        return responses[turn] if turn < len(responses) else None
+
+
+class BranchRunner(TextEnvRunner):
+    """An env runner that plays out branches of rollouts."""
+
+    @cached_property
+    def branches(self) -> Branches:
+        """The branches to play."""
+        return Branches()
+
+    def _teacher(self) -> Branches:
+        return self.branches
+
+
+@dataclass(frozen=True)
+class Audit:
+    """Measured and computed advantages of the same S steps.
+
+    Attributes:
+        executed: float64 (S,), A(t).
+        error: float64 (S,), standard error of A(t).
+        halves: float64 (2, S), A(t) from the odd and from the even playouts.
+        credit: By rule: float64 (S,), its advantages.
+        skipped: By rule: the reason why it has none.
+        group: int64 (S,), number of the task of the step.
+        rollout: int64 (S,), number of the rollout of the step.
+        fired: bool (S, 4), the types of the step, in the order of `STEP_TYPES`.
+        playouts: Number of played rollouts.
+    """
+
+    executed: NDArray[np.float64]
+    error: NDArray[np.float64]
+    halves: NDArray[np.float64]
+    credit: Mapping[str, NDArray[np.float64]]
+    skipped: Mapping[str, str]
+    group: NDArray[np.int64]
+    rollout: NDArray[np.int64]
+    fired: NDArray[np.bool_]
+    playouts: int
+
+    def ceiling(self) -> float:
+        """The rank correlation that advantages without error would have with A(t).
+
+        By Spearman and Brown from the correlation r of the halves: sqrt(2 r / (1 + r)).
+        """
+        r = max(0.0, rank_correlation(*self.halves))
+        return float(np.sqrt(2 * r / (1 + r)))
+
+    def agreement(self, rule: str) -> Agreement:
+        """How far the advantages of a rule agree with A(t)."""
+        credit, rng = self.credit[rule], np.random.default_rng(0)
+        rows = [np.flatnonzero(self.group == number) for number in np.unique(self.group)]
+        draws = rng.integers(len(rows), size=(RESAMPLES, len(rows)))
+        samples = [np.concatenate([rows[k] for k in draw]) for draw in draws]
+        rhos = np.array([rank_correlation(credit[s], self.executed[s]) for s in samples])
+        rhos = rhos[~np.isnan(rhos)] if np.isfinite(rhos).any() else np.array([np.nan])
+        decided = np.abs(self.executed) > DECIDED * self.error
+        known = decided & (credit != 0)
+        right = np.sign(credit[known]) == np.sign(self.executed[known])
+        inside = [
+            (of - _mean_of(of, self.rollout)).round(9)  # equal advantages have no order
+            for of in (credit, self.executed)
+        ]
+        return Agreement(
+            correlation=rank_correlation(credit, self.executed),
+            low=float(np.percentile(rhos, 2.5)),
+            high=float(np.percentile(rhos, 97.5)),
+            in_rollouts=rank_correlation(inside[0], inside[1]),
+            signs=float(right.mean()) if known.any() else float("nan"),
+            credited=float((credit != 0).mean()),
+            by_type={
+                name: rank_correlation(credit[mask], self.executed[mask])
+                for name, mask in zip(STEP_TYPES, self.fired.T, strict=True)
+            },
+        )
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Agreement of a rule's advantages with A(t).
+
+    Attributes:
+        correlation: Spearman's rank correlation over all steps; NaN for equal advantages.
+        low: Lower end of its 95% interval, by resampling tasks.
+        high: Upper end.
+        in_rollouts: The rank correlation of the differences from the means of each rollout: whether
+            a rule finds the right steps of a rollout.
+        signs: Share of right signs, of the steps with credit where A(t) is surely not zero.
+        credited: Share of the steps with a nonzero advantage.
+        by_type: The rank correlation over the steps of each type.
+    """
+
+    correlation: float
+    low: float
+    high: float
+    in_rollouts: float
+    signs: float
+    credited: float
+    by_type: Mapping[str, float]
+
+    @property
+    def defined(self) -> bool:
+        """Whether the rule has an order of the steps."""
+        return not np.isnan(self.correlation)
+
+
+def rules_of(settings: TextParameters) -> tuple[dict[str, BoundRule], dict[str, str]]:
+    """The credit rule of each algorithm, with the settings of a run that the algorithm has.
+
+    Returns:
+        The rules by algorithm; and by algorithm the reason why it has no rule here.
+    """
+    rules, skipped = dict[str, BoundRule](), dict[str, str]()
+    for name, model in parameter_models().items():
+        shared = {**switch(settings.flat(), name), "gold_in_training": True}
+        own = {key: value for key, value in shared.items() if key in model.model_fields}
+        rule = bind_credit(model.own_rule(), model(**own))
+        if lack := NEEDS_LEARNER.intersection(rule.reads):
+            skipped[name] = f"reads {' and '.join(sorted(lack))} of a learner"
+        else:
+            rules[name] = rule
+    return rules, skipped
+
+
+def sample(runner: BranchRunner, tasks: int, size: int, seed: int) -> list[Rollout]:
+    """Samples rollout groups of training tasks, as an iteration of training does.
+
+    Args:
+        runner: The runner with the policy.
+        tasks: Number of tasks, drawn from the training split.
+        size: Rollouts of each task.
+        seed: Seed of the draw and of the rollouts.
+
+    Raises:
+        ValueError: If no rollout is finished, or the rollouts are of a team.
+    """
+    panel = runner.panel(runner.config.settings.train_split)
+    groups = [
+        GroupRequest(k, task, panel.split, size, ("audit", seed))
+        for k, task in enumerate(panel.batch(0, min(tasks, len(panel.task_ids)), seed=seed))
+    ]
+    batch = runner.sample(groups=groups)
+    if not batch.rollouts:
+        raise ValueError(f"every rollout is missing: {batch.failures[0].reason}")
+    refuse_teams(batch.rollouts, "trca audit")
+    return batch.rollouts
+
+
+def audit(
+    runner: BranchRunner,
+    rollouts: Sequence[Rollout],
+    rules: Mapping[str, BoundRule],
+    *,
+    branched: int,
+    playouts: int,
+    seed: int,
+    progress: Callable[[int, int], None] = lambda done, of: None,
+) -> Audit:
+    """Measures A(t) on some rollouts, and credits all rollouts by each rule.
+
+    Args:
+        runner: The runner that sampled the rollouts.
+        rollouts: Complete rollout groups.
+        rules: Credit rules by name.
+        branched: Number of rollouts whose steps are measured, drawn at random.
+        playouts: Playouts M from each state.
+        seed: Seed of the draw and of the playouts.
+        progress: Receives the number of finished states, and of all states.
+
+    Raises:
+        ValueError: If an environment does not replay exactly, or playouts are missing.
+    """
+    rng = np.random.default_rng(seed)
+    chosen = sorted(rng.permutation(len(rollouts))[:branched].tolist())
+    chosen = [number for number in chosen if rollouts[number].steps]
+    values = dict[tuple[object, ...], NDArray[np.float64]]()
+    states = {
+        _state(rollouts[number], turn): (rollouts[number], turn)
+        for number in chosen
+        for turn in range(len(rollouts[number].steps))
+    }
+    live = max(1, LIVE // playouts)
+    for start in range(0, len(states), live):
+        some = dict(list(states.items())[start : start + live])
+        values |= zip(some, _playouts(runner, some.values(), playouts, (seed, start)), strict=True)
+        progress(min(start + live, len(states)), len(states))
+    parts = [_executed(rollouts[number], values, playouts) for number in chosen]
+    executed, error, halves = (np.concatenate(part, axis=-1) for part in zip(*parts, strict=True))
+    operators = next(iter(runner.operators().values()))
+    batch = StepBatch.from_rollouts(rollouts, operators.categories)
+    rows = np.flatnonzero(np.isin(batch.rollout, chosen))
+    sources = Sources(runner.config, runner, _NoLearner(), rollouts)
+    credit, skipped = dict[str, NDArray[np.float64]](), dict[str, str]()
+    for name, rule in rules.items():
+        if lack := next(filter(None, (READS.get(r).lack(sources) for r in rule.reads)), None):
+            skipped[name] = lack
+            continue
+        credit[name] = rule(batch, **{r: READS.get(r)(sources, batch) for r in rule.reads})[rows]
+    fired = np.stack([_fired(batch, category) for category in range(3)], axis=1)[rows]
+    return Audit(
+        executed=executed,
+        error=error,
+        halves=halves,
+        credit=credit,
+        skipped=skipped,
+        group=batch.group[rows],
+        rollout=batch.rollout[rows],
+        fired=np.column_stack([fired, ~fired.any(axis=1)]),
+        playouts=len(states) * playouts,
+    )
+
+
+def rank_correlation(first: NDArray[np.float64], other: NDArray[np.float64]) -> float:
+    """Spearman's rank correlation; NaN for less than two values, and for equal values."""
+    if len(first) < 2 or np.ptp(first) == 0 or np.ptp(other) == 0:
+        return float("nan")
+    from scipy.stats import spearmanr
+
+    return float(spearmanr(first, other).statistic)
+
+
+class _NoLearner:
+    """The learners of an audit."""
+
+    def score(self, *tokens: object) -> list[NDArray[np.float32]]:
+        raise NotImplementedError
+
+    values = score
+
+
+def _state(rollout: Rollout, turn: int) -> tuple[object, ...]:
+    """The key of a state: equal responses to one task lead to equal states."""
+    return (rollout.task_id, *(step.response for step in rollout.steps[:turn]))
+
+
+def _playouts(
+    runner: BranchRunner,
+    states: Iterable[tuple[Rollout, int]],
+    count: int,
+    key: tuple[int, int],
+) -> list[NDArray[np.float64]]:
+    """The scores of playouts from the states before turns of rollouts, float64 (count,) each."""
+    branches, requests, scores = runner.branches.responses, list[GroupRequest](), []
+    for number, (rollout, turn) in enumerate(states):
+        of_branch = {"demonstration": len(branches), "keep_finished": True}
+        branches.append([step.response for step in rollout.steps[:turn]])
+        place = number, rollout.task_id, rollout.split, count
+        requests.append(GroupRequest(*place, ("playout", *key), **of_branch))
+    batch = runner.sample(groups=requests)
+    if batch.failures:
+        lost = batch.failures[0]
+        raise ValueError(f"a playout of task {lost.task_id!r} is missing: {lost.reason}")
+    for number, (rollout, turn) in enumerate(states):
+        observed, played = rollout.steps[turn], batch.rollouts[number * count :][:count]
+        for step in (each.steps[turn] for each in played):
+            if step.observation != observed.observation or not np.array_equal(
+                step.prompt_ids, observed.prompt_ids
+            ):
+                raise ValueError(
+                    f"task {rollout.task_id!r} does not replay: turn {turn + 1} has another"
+                    " prompt. An audit needs an environment whose observations depend on nothing"
+                    " but the task and the actions"
+                )
+        scores.append(np.array([each.score for each in played]))
+    return scores
+
+
+def _executed(
+    rollout: Rollout, values: Mapping[tuple[object, ...], NDArray[np.float64]], count: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """A(t), its standard error, and A(t) of both halves of the playouts, for each step."""
+    steps = range(len(rollout.steps))
+    scores = np.stack([*(values[_state(rollout, t)] for t in steps), np.full(count, rollout.score)])
+    error = scores.std(axis=1, ddof=1) / np.sqrt(count)
+    return (
+        np.diff(scores.mean(axis=1)),
+        np.hypot(error[1:], error[:-1]),
+        np.stack([np.diff(scores[:, half::2].mean(axis=1)) for half in (0, 1)]),
+    )
+
+
+def _fired(batch: StepBatch, category: int) -> NDArray[np.bool_]:
+    """Whether an operator of a category fired, bool (S,)."""
+    return batch.judgments[:, batch.categories == category].astype(bool).any(axis=1)
+
+
+def _mean_of(values: NDArray[np.float64], codes: NDArray[np.int64]) -> NDArray[np.float64]:
+    """For each value the mean of the values with its code."""
+    place = np.unique(codes, return_inverse=True)[1]
+    return (np.bincount(place, values) / np.bincount(place))[place]
