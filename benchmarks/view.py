@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
+import socket
 import time
 from dataclasses import replace
 from itertools import cycle
@@ -24,7 +25,7 @@ import uvicorn
 from measuring import resident_mib, timed
 
 from trca.cli.view.runs import RecordedRun
-from trca.cli.view.server import HOST, PAGE, create_app, listen
+from trca.cli.view.server import HOST, PAGE, create_app
 from trca.records import read_rollouts, write_rollouts
 from trca.runs.folder import RunFolder
 from trca.runs.rollout_files import iteration_files, rollout_file
@@ -78,7 +79,7 @@ def main() -> None:
 def _first_rows(run: RecordedRun, chromium: str) -> float:
     from playwright.sync_api import sync_playwright
 
-    opened = listen(0)
+    opened = socket.create_server((HOST, 0))
     server = uvicorn.Server(uvicorn.Config(create_app([run]), log_level="warning"))
     serving = Thread(target=server.run, kwargs={"sockets": [opened]}, daemon=True)
     serving.start()

@@ -22,7 +22,7 @@ from trca.cli.show.console import (
 from trca.common.errors import words
 
 if TYPE_CHECKING:
-    from trca.analysis.audit import Agreement, Audit
+    from trca.algorithms.base.audit import Agreement, Audit
     from trca.cli.run.checkpoints import Policy
 
 _SETTLED: Final = 0.3
@@ -65,7 +65,7 @@ def audit(
     - `trca audit my-policy --config webshop --set temperature=1`
     """
     use_one_thread()
-    from trca.analysis.audit import rules_of
+    from trca.algorithms.base.audit import rules_of
     from trca.cli.run.checkpoints import policy
     from trca.runs.refusals import make_writable
     from trca.tune_configs.files import ConfigError, assignments
@@ -100,8 +100,8 @@ def _measure(
         tracing_to(log),
         terminal.status("loading the model") as status,
     ):
+        from trca.algorithms.base.audit import BranchRunner, audit, sample
         from trca.algorithms.base.evaluation import local_runner
-        from trca.analysis.audit import BranchRunner, audit, sample
 
         runner: Any = local_runner(subject.algorithm_config(), BranchRunner)
         size, _ = subject.settings.group_size, runner.loop

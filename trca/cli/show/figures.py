@@ -31,7 +31,7 @@ from trca.runs.curve import (
 )
 
 if TYPE_CHECKING:
-    from trca.analysis.audit import Agreement
+    from trca.algorithms.base.audit import Agreement
 
 SERIES: Final = (
     *(HELD_OUT, TRAIN, "#7a8794", EXECUTION, FOUNDATION, "#6d597a"),

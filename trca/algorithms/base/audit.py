@@ -308,10 +308,18 @@ def _playouts(
     """The scores of playouts from the states before turns of rollouts, float64 (count,) each."""
     branches, requests, scores = runner.branches.responses, list[GroupRequest](), []
     for number, (rollout, turn) in enumerate(states):
-        of_branch = {"demonstration": len(branches), "keep_finished": True}
+        requests.append(
+            GroupRequest(
+                number,
+                rollout.task_id,
+                rollout.split,
+                count,
+                ("playout", *key),
+                keep_finished=True,
+                demonstration=len(branches),
+            )
+        )
         branches.append([step.response for step in rollout.steps[:turn]])
-        place = number, rollout.task_id, rollout.split, count
-        requests.append(GroupRequest(*place, ("playout", *key), **of_branch))
     batch = runner.sample(groups=requests)
     if batch.failures:
         lost = batch.failures[0]
@@ -347,7 +355,7 @@ def _executed(
 
 def _fired(batch: StepBatch, category: int) -> NDArray[np.bool_]:
     """Whether an operator of a category fired, bool (S,)."""
-    return batch.judgments[:, batch.categories == category].astype(bool).any(axis=1)
+    return np.asarray(batch.judgments[:, batch.categories == category].any(axis=1))
 
 
 def _mean_of(values: NDArray[np.float64], codes: NDArray[np.int64]) -> NDArray[np.float64]:

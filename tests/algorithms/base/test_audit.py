@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from tests import toy
-from tests.algorithms.conftest import make_config, model  # noqa: F401 (fixtures)
 from trca.algorithms import local_runner
+from trca.algorithms.base.audit import BranchRunner, audit, rules_of, sample
 from trca.algorithms.rollouts.batch import GroupRequest
-from trca.analysis.audit import BranchRunner, audit, rules_of, sample
 from trca.policies.engines import ENGINES
 from trca.policies.engines.engine import BatchEngine, Completion
 from trca.policies.models import load_tokenizer
@@ -54,7 +53,7 @@ def advantage(rollout, turn):
 
 
 @pytest.fixture
-def make_runner(make_config):  # noqa: F811
+def make_runner(make_config):
     ENGINES.register("uniform", Uniform)
 
     def make(**env_config):
