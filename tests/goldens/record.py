@@ -244,7 +244,7 @@ _TRANSITION = (
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, RoleTransition):
+    if type(value).__name__ == "RoleTransition":
         return [getattr(value, name) for name in _TRANSITION]
     if is_dataclass(value) and not isinstance(value, type):
         return asdict(value)
