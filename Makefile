@@ -8,7 +8,8 @@
 #              tests of plugins/interop and of examples/scienceworld
 # make test-versions  sets up an environment each with the oldest and the newest tested Gymnasium, without PyTorch and Ray,
 #              and runs the tests of environments, vector environments, teams, the checker and rubrics; and one with the
-#              newest tested Transformers, for the tests of policies
+#              newest tested Transformers, for the tests of policies; and one with the oldest tested Ray, for a part of
+#              the tests of training and sweeps
 # make faults  plants wrong code in a copy, one fault at a time, and runs the tests that must find the fault;
 #              make faults WORDS="entropy KL" takes the faults with one of the words in the name
 # make lint    sets everything up and checks style and types, and that every planted fault still applies
@@ -32,7 +33,7 @@ LIBRARIES = trl openenv verifiers verl skyrl scienceworld
 INTEROP = plugins/interop/tests
 
 # Tested versions that are not in constraints/all.txt: the ends of the ranges in pyproject.toml.
-VERSIONS = gymnasium-1.0.0 gymnasium-1.4.0 transformers-5.23.0
+VERSIONS = gymnasium-1.0.0 gymnasium-1.4.0 transformers-5.23.0 ray-2.58.1
 
 # Tests of the base installation; tests that need Ray are skipped there.
 BASE = tests/rubric $(filter-out tests/envs/test_isolated.py, \
@@ -74,6 +75,7 @@ test-versions: .venv-versions/.ready
 	.venv-versions/gymnasium-1.0.0/bin/python -m pytest -m "not slow" $(BASE)
 	.venv-versions/gymnasium-1.4.0/bin/python -m pytest -m "not slow" $(BASE)
 	.venv-versions/transformers-5.23.0/bin/python -m pytest -m "not slow" tests/policies
+	.venv-versions/ray-2.58.1/bin/python -m pytest -m "not slow" tests/algorithms/base/test_training.py tests/cli/sweep
 
 faults: .venv/.ready
 	.venv/bin/python -m benchmarks.planted_faults $(WORDS)

@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+from trca.common import extras
+
 NO_PLUGIN = (
     "import importlib.metadata as metadata, sys\n"
     "sys.modules['trca_interop'] = None\n"
@@ -32,3 +34,16 @@ def test_the_error_for_the_missing_plug_in_names_its_installation(program, code,
     last = done.stderr.splitlines()[-1]
     assert error in last
     assert last.endswith("pip install ./plugins/interop in a checkout of TRCA")
+
+
+@pytest.mark.parametrize(
+    ("package", "other"), [("ray", "2.50.0"), ("ray", "2.61.0"), ("torch", "2.12.1+cpu")]
+)
+def test_a_version_outside_the_range_is_named(monkeypatch, package, other):
+    assert extras.missing_training() == ""
+    true = extras.version
+    monkeypatch.setattr(extras, "version", lambda name: other if name == package else true(name))
+    lack = extras.missing_training()
+    assert lack.startswith(f"training needs {package} ")
+    assert f" and found {other}: pip install 'trca[train]'" in lack
+    assert lack.count("found") == 1

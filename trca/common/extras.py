@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.metadata import requires, version
 from importlib.util import find_spec
 from typing import Final
 
@@ -14,9 +15,25 @@ _TRAINING: Final = ("ray", "torch", "transformers")
 
 
 def missing_training() -> str:
-    """Returns how to install missing packages for training, in one line; empty if complete."""
+    """Returns how to install missing packages for training, in one line; empty if complete.
+
+    A package with a version outside of the tested range is missing.
+    """
     missing = [name for name in _TRAINING if find_spec(name) is None]
+    missing = missing or list(filter(None, map(_other_version, _TRAINING)))
     return f"training needs {', '.join(missing)}: pip install 'trca[train]'" if missing else ""
+
+
+def _other_version(package: str) -> str:
+    """The range of a package that has a version outside; empty for a version in the range."""
+    from packaging.requirements import Requirement
+
+    for line in requires("trca") or ():
+        wanted = Requirement(line)
+        if wanted.name == package and wanted.marker and wanted.marker.evaluate({"extra": "train"}):
+            if not wanted.specifier.contains(found := version(package), prereleases=True):
+                return f"{package} {wanted.specifier} and found {found}"
+    return ""
 
 
 def missing_extra(package: str, user: str, extra: str) -> str:
