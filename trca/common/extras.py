@@ -28,11 +28,11 @@ def _other_version(package: str) -> str:
     """The range of a package that has a version outside; empty for a version in the range."""
     from packaging.requirements import Requirement
 
-    for line in requires("trca") or ():
-        wanted = Requirement(line)
-        if wanted.name == package and wanted.marker and wanted.marker.evaluate({"extra": "train"}):
-            if not wanted.specifier.contains(found := version(package), prereleases=True):
-                return f"{package} {wanted.specifier} and found {found}"
+    found = version(package)
+    for wanted in map(Requirement, requires("trca") or ()):
+        training = wanted.marker is not None and wanted.marker.evaluate({"extra": "train"})
+        if training and wanted.name == package and not wanted.specifier.contains(found, True):
+            return f"{package} {wanted.specifier} and found {found}"
     return ""
 
 
