@@ -129,13 +129,6 @@ def test_case_and_space_around_a_verb_do_not_matter(verb, form):
     assert read_action(form.format(verb.upper())) == (verb, "x y")
 
 
-@given(st.text())
-def test_any_text_is_read_and_can_be_encoded(text):
-    verb, argument = read_action(text)
-    assert verb in ("", *VERBS)
-    argument.encode()
-
-
 class Odd:
     """Returns passages without title, with many lines, and more passages than the limit."""
 

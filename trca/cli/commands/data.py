@@ -105,7 +105,7 @@ def webshop(
         return
     with refusing(DataFileError, OSError):
         files = official.CatalogueFiles.find(path)
-        for file in files.all:
+        for file in filter(None, files):
             if (difference := official.differs(file)) is not None:
                 fail(f"{file}: {difference}: fetch it again, or rename your file", code=2)
             origin = "as released" if file.name in official.RELEASE else "not of the release"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 State = Literal["", "clean", "hot", "cool", "sliced", "on"]
-"""A state of an object that observations can show; blank for no state."""
+"""A state of an object that observations can show; empty for no state."""
 
 APPLIANCES: Final[dict[State, str]] = {"clean": "sinkbasin", "hot": "microwave", "cool": "fridge"}
 """The receptacle type that gives an object each state, fixed by the benchmark."""
@@ -32,11 +32,11 @@ class ALFWorldBinding:
 
     Attributes:
         target: Type of the object to find, such as ``mug``.
-        state: State that the object must have, or blank.
-        appliance: Type of the receptacle that gives this state, or blank.
+        state: State that the object must have, or empty.
+        appliance: Type of the receptacle that gives this state, or empty.
         quantity: Number of objects to place in one receptacle.
-        destination: Type of this receptacle; blank if the task is to hold the object under a lamp.
-        lamp: Type of the lamp to use while holding the object, or blank.
+        destination: Type of this receptacle; empty if the task is to hold the object under a lamp.
+        lamp: Type of the lamp to use while holding the object, or empty.
     """
 
     target: str = ""

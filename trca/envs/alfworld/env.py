@@ -31,7 +31,7 @@ class ALFWorldEnv(TextEnv):
     """One household task per episode, with ALFWorld's rules and text.
 
     Observations, admissible actions and success equal ALFWorld 0.4.2. An action must be one of
-    ``info["admissible_actions"]``; blanks around the action do not count. The answer to any other
+    ``info["admissible_actions"]``; spaces around the action do not count. The answer to any other
     action is ``Nothing happens.``, and the action costs a step. An episode ends with success
     (``terminated``, reward 1) or after ``max_steps`` (``truncated``).
 

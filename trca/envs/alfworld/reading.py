@@ -93,5 +93,5 @@ def things(text: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=8192)
 def kind(name: str) -> str:
-    """The type of a named thing: ``mug`` for ``mug 1``, blank for an empty name."""
+    """The type of a named thing: ``mug`` for ``mug 1``, empty for an empty name."""
     return name.rpartition(" ")[0]

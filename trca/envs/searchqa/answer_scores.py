@@ -34,15 +34,13 @@ def exact_match(answer: str, aliases: Sequence[str]) -> float:
 
 def f1(answer: str, aliases: Sequence[str]) -> float:
     """The F1 score of the tokens for the best alias, 0 to 1."""
-    return max((_f1(normalized(answer), normalized(alias)) for alias in aliases), default=0.0)
-
-
-def _f1(answer: str, alias: str) -> float:
-    if answer != alias and (answer in _CLOSED or alias in _CLOSED):
-        return 0.0
-    tokens, gold = answer.split(), alias.split()
-    common = sum((Counter(tokens) & Counter(gold)).values())
-    return 2 * common / (len(tokens) + len(gold)) if common else 0.0
+    text, best = normalized(answer), 0.0
+    for alias in map(normalized, aliases):
+        tokens, gold = text.split(), alias.split()
+        common = sum((Counter(tokens) & Counter(gold)).values())
+        if common and (text == alias or _CLOSED.isdisjoint((text, alias))):
+            best = max(best, 2 * common / (len(tokens) + len(gold)))
+    return best
 
 
 def word_set_f1(answer: str, aliases: Sequence[str]) -> float:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, Literal
 
-from trca.envs.searchqa.english import FILLER, is_relation, names_asked, stems_of, words_of
+from trca.envs.searchqa.english import CUES, FILLER, names_asked, stems_of, words_of
 
 AnswerFormat = Literal["name", "date", "number", "choice", "yes or no"]
 
@@ -55,7 +55,7 @@ class SearchQABinding:
     `trca.envs.searchqa.english` defines the stems.
 
     Attributes:
-        entity: The subject: the last name in the question, as written; blank without names.
+        entity: The subject: the last name in the question, as written; empty without names.
         entities: All names in order, without repeats.
         relation: The requested relation: stems of the content words outside names and constraints,
             in order.
@@ -169,7 +169,7 @@ def _longest_run(text: str) -> tuple[str, ...]:
     """The longest run of content words (the last of equals), for a question without capitals."""
     runs: list[list[str]] = [[]]
     for word in words_of(text):
-        if word in FILLER or word in _LIMITING or is_relation(word):
+        if word in FILLER or word in _LIMITING or word in CUES:
             runs.append([])
         else:
             runs[-1].append(word)

@@ -31,7 +31,7 @@ _WORD: Final = re.compile(r"[^\W_]+(?:[.'’&-][^\W_]+)*")
 _ENGLISH: Final = packaged(__package__, "english.yaml")
 FILLER: Final = frozenset(_ENGLISH["filler"])
 """Words without content. A filler word at the beginning of a sentence begins no name."""
-_CUES: Final[dict[str, str]] = {
+CUES: Final[dict[str, str]] = {
     word: stem(family[0]) for family in _ENGLISH["families"] for word in family
 } | dict.fromkeys(_ENGLISH["kinds"], _KIND)
 """Word -> the stem of the first word of its family."""
@@ -58,14 +58,9 @@ def stems_of(text: str) -> tuple[str, ...]:
     )
 
 
-def is_relation(word: str) -> bool:
-    """Whether a lower-case word belongs to a family."""
-    return word in _CUES
-
-
 @remembered(entries=16384, longest=40)
 def _cue(word: str) -> str:
-    return _CUES.get(word) or stem(word)
+    return CUES.get(word) or stem(word)
 
 
 def names_in(text: str) -> tuple[str, ...]:

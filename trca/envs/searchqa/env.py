@@ -28,7 +28,6 @@ from trca.envs.searchqa.simulator import Simulator, search_together
 from trca.envs.searchqa.tasks import Source, generated_size, tasks_of
 from trca.envs.text_env import Gold, Outcome, TextEnv
 
-ENV_ID: Final = "trca/SearchQA-v0"
 PASSAGE_CHARS: Final = 500
 """Characters of a passage in a list of results; a passage of a hundred words is nearly complete."""
 GENERATED_PASSAGE_CHARS: Final = 100
@@ -52,7 +51,7 @@ class SearchQAEnv(TextEnv):
     the question, as in ZeroSearch.
     """
 
-    env_id = ENV_ID
+    env_id = "trca/SearchQA-v0"
     adapter_class = SearchQAAdapter
     library = "searchqa"
     default_split = "test"

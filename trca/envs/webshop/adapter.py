@@ -72,7 +72,7 @@ class WebShopFacts:
         new_words: Number of words on the product's pages that no product opened before has shown.
         new_options: Requested option values of the product, if its page is shown for the first
             time.
-        chosen: The option value that the action chose, if requested; else blank.
+        chosen: The option value that the action chose, if requested; else empty.
         missing: Option groups of the product with a requested value, none of which is chosen.
         was_ready: Whether the product before the transition was affordable, had shown at least half
             of the words, and had no missing option group.

@@ -4,7 +4,7 @@
 recordings of the original. ``clean`` removes all of them.
 
 Among the changes of ``clean`` (see `Quirks`): spaces around an action, its name and its
-argument are ignored; a blank search does nothing; prices and price bounds depend on the seed and
+argument are ignored; an empty search does nothing; prices and price bounds depend on the seed and
 the product only.
 
 Both modes fix: hidden queries (``<r>``, ``<a>``, ``<c>``, ``<q>``) are ordinary words, prices come

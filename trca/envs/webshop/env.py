@@ -10,7 +10,7 @@ For example::
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -23,9 +23,6 @@ from trca.envs.webshop.players import demonstrated_action, oracle_action
 from trca.envs.webshop.reading import SEARCH_OFFER
 from trca.envs.webshop.simulator import Simulator
 from trca.envs.webshop.tasks import make_goals, tasks_of
-
-ENV_ID: Final = "trca/WebShop-v0"
-REWARDS: Final = ("success", "score")
 
 
 class WebShopEnv(TextEnv):
@@ -41,7 +38,7 @@ class WebShopEnv(TextEnv):
         goals: All goals of the catalogue, in all splits.
     """
 
-    env_id = ENV_ID
+    env_id = "trca/WebShop-v0"
     adapter_class = WebShopAdapter
     library = "webshop"
     default_split = "test"
@@ -89,8 +86,8 @@ class WebShopEnv(TextEnv):
             DataFileError: If there is no such catalogue, or one of its files is broken.
         """
         super().__init__(split, max_steps, render_mode)
-        if reward not in REWARDS:
-            raise unknown("reward", reward, REWARDS)
+        if reward not in ("success", "score"):
+            raise unknown("reward", reward, ("success", "score"))
         if isinstance(catalogue, (str, Path)):
             catalogue = open_catalogue(catalogue, seed=seed, compat=compat)
         self.catalogue = catalogue

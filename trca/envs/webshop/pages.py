@@ -144,18 +144,13 @@ def done_page(product: Product, options: Mapping[str, str], score: float | None)
         texts += [f"{group}: {value}" for group, value in options.items()]
     else:
         texts += ["Your code: ", "None", " (Paste it in your MTurk interface.)", "Purchased"]
-        texts += ["asin", product.asin, "options", _as_script(options)]
+        script = json.dumps(dict(options), sort_keys=True)
+        for sign in "<>&'":  # escaped for use inside a script
+            script = script.replace(sign, f"\\u{ord(sign):04x}")
+        texts += ["asin", product.asin, "options", script]
         for name in ("attrs", "category", "query", "product category"):
             texts += [name, "None"]
         texts += ["Target", "asin", "options", "attrs", "price upper", "instuction text"]
         texts += ["category", "product category", "query", "Goal ", "None", "Reward"]
         texts += ["Your score (min 0.0, max 1.0)", str(score), "Reward Details ", "None"]
     return [(Kind.PLAIN, text) for text in texts]
-
-
-def _as_script(options: Mapping[str, str]) -> str:
-    """JSON with sorted keys, escaped for use inside a script."""
-    text = json.dumps(dict(options), sort_keys=True)
-    for sign in "<>&'":
-        text = text.replace(sign, f"\\u{ord(sign):04x}")
-    return text

@@ -44,7 +44,7 @@ class Simulator:
 
     An action is ``search[query]`` on a page with a search bar, or ``click[x]`` for x in
     `clickables`. Upper and lower case are equal inside the brackets. Spaces around the action, its
-    name and its argument are ignored. All other strings and blank searches change nothing. With
+    name and its argument are ignored. All other strings and empty searches change nothing. With
     ``compat="original"``, the rules are those of the original: see `compat.Quirks` for every
     difference.
 

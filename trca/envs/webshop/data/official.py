@@ -87,8 +87,7 @@ def differs(path: Path) -> str | None:
     return None
 
 
-@dataclass(frozen=True)
-class CatalogueFiles:
+class CatalogueFiles(NamedTuple):
     """The files of one catalogue.
 
     Attributes:
@@ -130,11 +129,6 @@ class CatalogueFiles:
                 path, f"its folder has no {' or '.join(attribute_names)}, plain or .gz"
             )
         return cls(path, attributes, _first(path.parent, _HUMAN))
-
-    @property
-    def all(self) -> tuple[Path, ...]:
-        """The existing files."""
-        return tuple(f for f in (self.products, self.attributes, self.human) if f is not None)
 
 
 def read_products(files: CatalogueFiles, progress: Progress | None = None) -> Iterator[Product]:

@@ -103,7 +103,7 @@ def file_source(path: str | Path) -> Source:
         for product in official.read_products(files, progress):
             yield product, human.get(product.asin, ())
 
-    file_versions = [version for file in files.all for version in versions(file)]
+    file_versions = [version for file in filter(None, files) for version in versions(file)]
     key = _key(file_versions, code_hash(jsonfile, official, products))
     size = files.products.stat().st_size
     return Source(key, str(files.products), size, read, path=files.products)
