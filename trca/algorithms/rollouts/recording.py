@@ -170,7 +170,7 @@ class TeamRecorder:
     def _close(self, ended: RoleTransition) -> View:
         """Adds the step of an ended transition; returns the role's view after it."""
         rollout, turn = self._by_role[ended.agent], self._open.pop(ended.agent)
-        rollout.steps.append(make_step(turn, ended.reward, vars(ended)))
+        rollout.steps.append(make_step(turn, ended.reward, ended._asdict()))
         rollout.turns.append(turn.number)
         rollout.last_observation = ended.observation
         return View(rollout, ended.observation, ended.info)
