@@ -351,5 +351,7 @@ class TeamEnv(TextEnv):
         return filled(form, messages) if form in self.open_actions else form
 
     def _close(self, agent: str, info: dict[str, Any]) -> RoleTransition:
-        view = {"observation": self.observe(agent), "info": info, "next_context": self._context}
-        return self._judges.judge(self._open.pop(agent)._replace(**view))
+        transition = self._open.pop(agent)._replace(
+            observation=self.observe(agent), info=info, next_context=self._context
+        )
+        return self._judges.judge(transition)
