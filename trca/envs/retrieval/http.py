@@ -161,10 +161,7 @@ class HttpRetriever(Shared):
             raise _PassingError(f"the reply is not JSON: {text}") from None
 
     def _next_server(self) -> _Server | None:
-        """The next server in turn; None if all servers are excluded.
-
-        A server gets a single request after its cooldown.
-        """
+        """The next server in turn, with one request after its cooldown; None if there is none."""
         now = time.monotonic()
         with self._lock:
             for _ in self._servers:
