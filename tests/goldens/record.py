@@ -236,16 +236,7 @@ def _text(data: Any) -> str:
     return json.dumps(data, indent=1, default=_plain) + "\n"
 
 
-_TRANSITION = (
-    *("agent", "reward", "parsed", "accepted", "observation", "info", "context", "next_context"),
-    *("facts", "rubric"),
-)
-"""Attributes of a role's transition, in the order of the recording."""
-
-
 def _plain(value: Any) -> Any:
-    if type(value).__name__ == "RoleTransition":
-        return [getattr(value, name) for name in _TRANSITION]
     if is_dataclass(value) and not isinstance(value, type):
         return asdict(value)
     if isinstance(value, (np.ndarray, np.generic)):

@@ -132,8 +132,16 @@ class Threads:
                     await ended.wait()
             except TimeoutError:
                 for number, call in enumerate(made):
-                    if call.running():
-                        self._check(call, words(number), limit_s, slow_s)
+                    if not call.running():
+                        continue
+                    seconds = time.monotonic() - call.since
+                    if seconds > limit_s:
+                        late = f"{words(number)} has not returned for {limit_s:g} s{call.place()}"
+                        self._abandon(call, StuckError(late))
+                    elif seconds > slow_s and not call.warned:
+                        call.warned = True
+                        slow = words(number), STILL_RUNNING, slow_s, call.place()
+                        logger.warning("%s %s %g s%s", *slow)
             except asyncio.CancelledError:
                 begun = [call for call in made if not call.cancel()]
                 for call in begun if abandon else ():
@@ -170,16 +178,6 @@ class Threads:
                     return
             self._idle.release()
             turn = self._turns.get()
-
-    def _check(self, call: Call, words: str, limit_s: float, slow_s: float) -> None:
-        """Abandons a running call that exceeds its limit; logs a warning about a slow call."""
-        seconds = time.monotonic() - call.since
-        if seconds > limit_s:
-            late = f"{words} has not returned for {limit_s:g} s{call.place()}"
-            self._abandon(call, StuckError(late))
-        elif seconds > slow_s and not call.warned:
-            call.warned = True
-            logger.warning("%s %s %g s%s", words, STILL_RUNNING, slow_s, call.place())
 
     def _abandon(self, call: Call, error: StuckError) -> None:
         """Ends a running call with an error, and replaces its thread."""

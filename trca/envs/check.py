@@ -237,8 +237,7 @@ def _play(
 ) -> list[tuple[str, tuple[str, ...], bool]]:
     """The transcript of one episode: observation, admissible actions, won.
 
-    Adds to ``firing`` the operators that fire, and to ``misfits`` the fields of facts and binding
-    with values of a wrong type.
+    Adds the operators that fire, and descriptions of fields with values of a wrong type.
     """
     observation, info = env.reset(options={"task": task_id})
     transcript = [(observation, tuple(info["admissible_actions"]), False)]

@@ -67,12 +67,10 @@ class ActionChoice(gymnasium.Wrapper[Vector, np.int64, str, str], RecordConstruc
     """
 
     def __init__(self, env: gymnasium.Env[str, str], *, choices: int = 48, size: int = 64) -> None:
-        """Wraps an environment.
+        """Wraps an environment of `trca.envs.make`.
 
-        Args:
-            env: An environment of `trca.envs.make`.
-            choices: Largest number of admissible actions in a step.
-            size: Length of the vector of one text.
+        ``choices`` is the largest number of admissible actions in a step, ``size`` the length of
+        the vector of one text.
 
         Raises:
             ValueError: For ``choices`` or ``size`` below 1.

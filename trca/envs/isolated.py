@@ -76,11 +76,7 @@ class IsolatedEnv(Uncopied, TextEnv):
         self._call(self._made)
 
     def _call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Calls a function with the environment in the child; the first call makes the environment.
-
-        Raises:
-            RuntimeError: If the child ends before it answers.
-        """
+        """Calls a function with the environment in the child; the first makes the environment."""
         try:
             self._connection.send((function, *arguments))
             error, answer = self._connection.recv()

@@ -133,11 +133,7 @@ def trca_reward(r_f: Reward, r_b: Reward, lambda_: float) -> Reward:
 
 
 class EpisodeRewards:
-    """r^F, r^B and r^TRCA of an episode, one transition at a time.
-
-    Attributes:
-        categories: int8 (M,), 0 Evidence, 1 Invalidity, 2 Execution.
-    """
+    """r^F, r^B and r^TRCA of an episode, one transition at a time."""
 
     def __init__(
         self,
@@ -151,7 +147,6 @@ class EpisodeRewards:
             ValueError: If ``lambda_`` is outside [0, 1].
         """
         check_share("lambda", lambda_)
-        self.categories = categories
         self._lambda = lambda_
         self._weights = contributions(categories, Budgets.of(budgets)).tolist()
         self._positive = (categories != _INVALIDITY).tolist()

@@ -150,7 +150,7 @@ class Recorder:
     def _close(self, ended: RoleTransition) -> View:
         """Adds the step of an ended transition; returns the role's view after it."""
         rollout, turn = self._by_role[ended.agent], self._open.pop(ended.agent)
-        _add_step(rollout, turn, ended.observation, ended.reward, vars(ended))
+        _add_step(rollout, turn, ended.observation, ended.reward, ended._asdict())
         rollout.turns.append(turn.number)
         return View(rollout, ended.observation, ended.info)
 

@@ -28,7 +28,6 @@ a an and are as at be but by for if in into is it no not of on or such that the 
 these they this to was will with
 """
 STOPWORDS: Final = frozenset(_STOPWORDS.split())
-
 _LONGEST_KEPT: Final = 32
 """Characters of the longest cached chunk. The limit bounds the cache, since agents may write any
 length."""
@@ -37,7 +36,6 @@ _NARROW_SPACE: Final = "\u202f"
 _POSSESSIVE: Final = re.compile(r"['’\uff07][sS]\Z")
 LONGEST: Final = 255
 """Length of the longest word in characters; longer words are cut into pieces of this length."""
-
 _ASCII: Final = re.compile(r"_*[a-z0-9](?:\w|(?<=[a-z])['.:](?=[a-z])|(?<=\d)[.,;'](?=\d))*", re.I)
 
 _PICTOGRAPHS: Final = (
@@ -104,11 +102,7 @@ def _unicode() -> regex.Pattern[str]:
 
 
 def lucene_tokenizer(entries: int) -> Callable[[str], list[str]]:
-    """A function from a text to its terms, in order, with repeats.
-
-    Args:
-        entries: Size of the cache, in words. Texts repeat most of their words.
-    """
+    """A function from a text to its terms, in order, with repeats, and a cache of some words."""
     kept_terms = lru_cache(maxsize=entries)(_terms)
 
     def tokens(text: str) -> list[str]:

@@ -54,10 +54,7 @@ class BM25(Shared):
     def __init__(self, postings: Postings, order: NDArray[np.int32] | None = None) -> None:
         """Makes an index from its parts; use `build` or `load`.
 
-        Args:
-            postings: The inverted index.
-            order: Rank of each document among documents of equal score, shape ``(documents,)``;
-                None for the order of their numbers.
+        ``order`` ranks documents of equal score, shape ``(documents,)``; None for their numbers.
         """
         self._postings = postings
         self._order = order

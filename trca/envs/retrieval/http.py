@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import random
-import ssl
 import threading
 import time
 from collections.abc import Sequence
@@ -35,6 +34,10 @@ _PORTION: Final = 256
 """Largest number of queries in one request; servers have limits."""
 _AT_ONCE: Final = 32
 """Largest number of simultaneous requests of one search."""
+
+
+_certificates: Final = cache(httpx.create_ssl_context)
+"""Makes the default certificates once; reading takes longer than many searches."""
 
 
 class _PassingError(Exception):
@@ -158,10 +161,7 @@ class HttpRetriever(Shared):
             raise _PassingError(f"the reply is not JSON: {text}") from None
 
     def _next_server(self) -> _Server | None:
-        """The next server in turn; None if all servers are excluded.
-
-        A server gets a single request after its cooldown.
-        """
+        """The next server in turn, with one request after its cooldown; None if there is none."""
         now = time.monotonic()
         with self._lock:
             for _ in self._servers:
@@ -178,9 +178,3 @@ class HttpRetriever(Shared):
         with self._lock:
             server.failures = server.failures + 1 if failed else 0
             server.closed_until = time.monotonic() + self._cooldown
-
-
-@cache
-def _certificates() -> ssl.SSLContext:
-    """The default certificates, cached because reading takes longer than many searches."""
-    return httpx.create_ssl_context()

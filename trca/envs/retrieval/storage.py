@@ -88,7 +88,9 @@ class ByteStrings(Sequence[bytes]):
         return len(self._ends)
 
     def __getitem__(self, number: Any) -> Any:
-        """A string by its number from 0; no slices."""
+        """A string by its number from 0, or several by a slice."""
+        if isinstance(number, slice):
+            return [self[each] for each in range(*number.indices(len(self)))]
         start = self._ends[number - 1] if number else 0
         return bytes(self._data[start : self._ends[number]])
 

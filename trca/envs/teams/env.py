@@ -186,29 +186,32 @@ class TeamEnv(TextEnv):
         role = self.team.roles[agent]
         text = role.message(action)
         transition = RoleTransition(agent, self._context, parsed=bool(action.strip()))
-        self._open[agent] = transition
         reward, terminated, truncated = 0.0, False, False
         if text is not None:
-            transition.message = self._say(agent, text)
-            transition.accepted = transition.message.text != ""
+            message = self._say(agent, text)
+            transition = transition._replace(message=message, accepted=message.text != "")
             self._pass_turn()
         else:
             observation, step_reward, terminated, truncated, info = self.inner.step(
                 self._sent(action)
             )
             reward = float(step_reward)
-            allowed = role.may(action)
-            transition.accepted = bool(info["accepted"]) and allowed
-            transition.facts, transition.rubric = info.get("facts"), info.get("rubric")
+            transition = transition._replace(
+                accepted=bool(info["accepted"]) and role.may(action),
+                reward=reward,
+                facts=info.get("facts"),
+                rubric=info.get("rubric"),
+            )
             self._view, self._context = (observation, info), str(info["next_context"])
             revealing = self._show_state()
-            for each in self._open.values():
-                each.reward += reward
+            for name, each in self._open.items():
+                self._open[name] = each._replace(reward=each.reward + reward)
             for message in self._heard_by(agent):
                 message.acts.append((action, transition.accepted, revealing))
             self._taken += 1
             if self._taken >= role.turn:
                 self._pass_turn()
+        self._open[agent] = transition
         self._log.append((agent, action, self._view[0] if text is None else ""))
         if self._rounds >= self.max_steps and not terminated:
             truncated = True
@@ -348,8 +351,7 @@ class TeamEnv(TextEnv):
         return filled(form, messages) if form in self.open_actions else form
 
     def _close(self, agent: str, info: dict[str, Any]) -> RoleTransition:
-        transition = self._open.pop(agent)
-        transition.observation, transition.info = self.observe(agent), info
-        transition.next_context = self._context
-        self._judges.judge(transition)
-        return transition
+        transition = self._open.pop(agent)._replace(
+            observation=self.observe(agent), info=info, next_context=self._context
+        )
+        return self._judges.judge(transition)

@@ -6,8 +6,7 @@ A transition lasts until the next turn of its role.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,8 +18,7 @@ from trca.rubric import Budgets, EpisodeRewards, RubricLibrary
 from trca.rubric.rewards import DEFAULT_LAMBDA
 
 
-@dataclass
-class RoleTransition:
+class RoleTransition(NamedTuple):
     """One action of a role and everything until the role's next turn or the end of the episode.
 
     Attributes:
@@ -47,7 +45,7 @@ class RoleTransition:
     facts: Any = None
     rubric: RubricInfo | None = None
     observation: str = ""
-    info: dict[str, Any] = field(default_factory=dict)
+    info: Mapping[str, Any] = {}
     next_context: str = ""
 
 
@@ -93,22 +91,23 @@ class RoleJudges:
         for rewards in self._rewards.values():
             rewards.reset()
 
-    def judge(self, transition: RoleTransition) -> None:
-        """Sets the judgments and rewards of a transition that ends; None without operators.
+    def judge(self, transition: RoleTransition) -> RoleTransition:
+        """Returns a transition that ends, with its facts, judgments and rewards.
 
         The judgments are those of the library of actions, then those of the library of messages; 0
         for a library that does not concern the transition.
         """
-        role, message = self._roles[transition.agent], self._message_judge
+        role, message = self._roles[transition.agent], transition.message
         ids = self.operators[transition.agent].ids
         actions = len(self._library.ids) if role.acts and self._library is not None else 0
+        facts = transition.facts if message is None else message.facts()
+        if not ids:
+            return transition._replace(facts=facts)
         judgments = np.zeros(len(ids), np.uint8)
         if actions and transition.rubric is not None:
             judgments[:actions] = transition.rubric["judgments"]
-        if transition.message is not None:
-            transition.facts = transition.message.facts()
-            if message is not None:
-                judgments[actions:] = message.judge(None, transition.facts)
+        if message is not None and self._message_judge is not None:
+            judgments[actions:] = self._message_judge.judge(None, facts)
         judgments.setflags(write=False)
-        rewards = self._rewards[transition.agent]
-        transition.rubric = rubric_info(judgments, rewards, ids) if ids else None
+        rubric = rubric_info(judgments, self._rewards[transition.agent], ids)
+        return transition._replace(facts=facts, rubric=rubric)
