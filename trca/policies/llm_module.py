@@ -253,8 +253,10 @@ class LLMModule(TorchRLModule, InferenceOnlyAPI):
         autocast = torch.autocast(input_ids.device.type, torch.bfloat16, enabled=self._mixed)
         with self.network(reference) as model, autocast:
             score = getattr(model, "score_tokens", None) or partial(score_tokens, model)
-            limits = {"vocabulary": self.vocabulary, "temperature": temperature}
-            logprobs, entropy = score(input_ids, row, position, targets, shared=shared, **limits)
+            options: dict[str, Any] = {"temperature": temperature, "shared": shared}
+            logprobs, entropy = score(
+                input_ids, row, position, targets, vocabulary=self.vocabulary, **options
+            )
         return {"logprobs": logprobs, "entropy": entropy}
 
     def _forward_train(self, batch: Mapping[str, Any], **kwargs: Any) -> dict[str, Tensor]:

@@ -289,8 +289,8 @@ class VLLMEngine(Engine):
             self._server.load(str(path))
             path.unlink()
         else:
-            push = next(self._pushes)  # a folder in peft's format
-            folder = self._folder / f"adapter-{push}"
+            push = next(self._pushes)
+            folder = self._folder / f"adapter-{push}"  # in peft's format
             folder.mkdir()
             rank, alpha = self._lora
             layers = sorted({name.rsplit(".", 3)[1] for name in tensors})
