@@ -14,6 +14,7 @@ from trca.algorithms.base.evaluation import (
     evaluate_panel,
     local_runner,
 )
+from trca.algorithms.rollouts.batch import RolloutBatch
 from trca.envs.panel import Panel
 from trca.records import Rollout
 from trca.records.failures import Failure
@@ -164,37 +165,25 @@ def test_a_summary_counts_finished_rollouts_by_type_and_names_the_missing():
     }
 
 
-class Runners:
-    """One remote runner, which dies; notes how long it was waited for."""
-
-    def __init__(self, config):
-        self._remote_config, self.waited, self.alive = config, 0.0, [1]
-        self._worker_manager = SimpleNamespace(actors=dict)
-
-    def num_remote_env_runners(self):
-        return 1
-
-    def healthy_env_runner_ids(self):
-        return self.alive
-
-    def foreach_env_runner(self, calls, timeout_seconds, **kwargs):
-        self.waited, self.alive = timeout_seconds, []
-        return []
-
-
 @pytest.mark.parametrize(
     ("setting", "seconds"), [({}, 2e4), ({"evaluation_sample_timeout_s": 9.0}, 9)]
 )
-def test_evaluation_waits_as_long_as_training_does_unless_set(setting, seconds):
+def test_evaluation_waits_as_long_as_training_does_unless_set(setting, seconds, monkeypatch):
+    waited = []
+
+    def sample_none(runners, groups, sampling, timeout_s):
+        waited.append(timeout_s)
+        return RolloutBatch(failures=[Failure(g.group, g.task_id, 1, "lost") for g in groups]), []
+
+    monkeypatch.setattr("trca.algorithms.base.evaluation.sample_groups", sample_none)
     config = TRCAConfig().training(sample_timeout_s=2e4)
     config.evaluation(evaluation_split="test", **setting)
-    runners = Runners(config)
     algorithm = SimpleNamespace(
         config=config,
         evaluation_panel=Panel("Rooms", "test", ("a", "b")),
-        env_runner_group=runners,
+        env_runner_group=SimpleNamespace(_remote_config=config),
         metrics=MetricsLogger(),
     )
     evaluate_algorithm(algorithm, None)
-    assert runners.waited == seconds
+    assert waited == [seconds]
     assert len(algorithm.evaluation.failures) == 2

@@ -73,9 +73,17 @@ def test_a_registered_engine_without_weights_plays_a_panel(make_config):
     runner.stop()
 
 
-def test_an_engine_without_weights_is_refused_for_training(make_config):
-    with pytest.raises(ValueError, match="engine 'table' does not take the policy's weights"):
-        make_config(engine="table").validate()
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"engine": "table"}, "engine 'table' does not take the policy's weights"),
+        ({"engine": PLAIN, "lora_rank": 4}, r"lora_rank is 4, and engine .* takes no adapters"),
+        ({"engine": "json:loads"}, "'json:loads' is no subclass"),
+    ],
+)
+def test_an_engine_that_cannot_train_is_refused(make_config, settings, message):
+    with pytest.raises(ValueError, match=message):
+        make_config(**settings).validate()
 
 
 def test_an_engine_without_logprobs_is_refused_for_training(make_config, monkeypatch):
@@ -83,11 +91,6 @@ def test_an_engine_without_logprobs_is_refused_for_training(make_config, monkeyp
     monkeypatch.setattr(TableEngine, "gives_logprobs", False)
     with pytest.raises(ValueError, match="engine 'table' gives no log-probabilities"):
         make_config(engine="table").validate()
-
-
-def test_an_adapter_needs_an_engine_that_takes_adapters(make_config):
-    with pytest.raises(ValueError, match=r"lora_rank is 4, and engine .* takes no adapters"):
-        make_config(engine=PLAIN, lora_rank=4).validate()
 
 
 def test_a_model_that_the_engine_does_not_support_is_refused(

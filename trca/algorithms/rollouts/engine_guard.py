@@ -213,8 +213,13 @@ class EngineGuard:
 
 def _answer(loop: asyncio.AbstractEventLoop, answer: asyncio.Future[Any], future: Any) -> None:
     """Hands a finished completion over to the event loop, if it runs."""
+
+    def answer_now() -> None:
+        if not answer.done():
+            answer.set_result(future)
+
     with suppress(RuntimeError):  # the event loop was closed
-        loop.call_soon_threadsafe(lambda: answer.done() or answer.set_result(future))
+        loop.call_soon_threadsafe(answer_now)
 
 
 def one_line(error: BaseException) -> str:

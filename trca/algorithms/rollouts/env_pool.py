@@ -253,8 +253,9 @@ class EnvPool:
 
     async def _step_all(self, steps: Sequence[tuple[PooledEnv, str]]) -> list[Call]:
         """Takes the steps of a turn one after the other, in the shared thread."""
-        lookups = _lookups(steps)
-        calls: list[tuple[Any, ...]] = [(_prefetch, lookups)] if lookups else []
+        calls: list[tuple[Any, ...]] = []
+        if any(env.prefetches for env, _ in steps):
+            calls.append((_prefetch, steps))
         first = len(calls)
         calls += [(env.call, env.env.step, action) for env, action in steps]
 
@@ -268,9 +269,8 @@ class EnvPool:
 
     async def _prefetch_all(self, steps: Sequence[tuple[PooledEnv, str]]) -> list[None]:
         """Looks up the needs of the steps of a turn."""
-        calls = [(_prefetch, _lookups(steps))]
         words = _words(steps[0][0], "prefetch()")
-        await self._many.run(calls, lambda _: words, self._timeout_s, SLOW_S)
+        await self._many.run([(_prefetch, steps)], lambda _: words, self._timeout_s, SLOW_S)
         return [None] * len(steps)
 
 
@@ -315,18 +315,14 @@ def operators_of(env: gymnasium.Env[str, str]) -> Mapping[str, Operators]:
     return annotation.operators if annotation else {DEFAULT_AGENT: NO_OPERATORS}
 
 
-def _lookups(steps: Sequence[tuple[PooledEnv, str]]) -> dict[Any, list[tuple[Any, str]]]:
-    """The classes that can prefetch, each with its environments and their actions."""
+def _prefetch(steps: Sequence[tuple[PooledEnv, str]]) -> None:
+    """Lets each class that can prefetch look up the needs of its environments' actions."""
     by_class: dict[Any, list[tuple[Any, str]]] = {}
     for env, action in steps:
         if env.prefetches:
             inner = env.env.unwrapped
             by_class.setdefault(type(inner), []).append((inner, as_action(action)))
-    return by_class
-
-
-def _prefetch(lookups: dict[Any, list[tuple[Any, str]]]) -> None:
-    for env_class, pairs in lookups.items():
+    for env_class, pairs in by_class.items():
         try:
             env_class.prefetch(pairs)
         except Exception:  # the steps repeat the lookup and raise its error
