@@ -293,8 +293,8 @@ class TextAlgorithm(Algorithm):
         start = time.perf_counter() - batch.seconds.get("credit", 0.0)
         credited = credited or self.crediting.credit(batch.rollouts)
         rows, left_out = self.crediting.rows(credited)
-        self._log({"left_out_rollouts": left_out})
-        self._log({"timing": {"credit": time.perf_counter() - start}})
+        seconds = time.perf_counter() - start
+        self._log({"left_out_rollouts": left_out, "timing": {"credit": seconds}})
         self._log(self._play_metrics(batch.rollouts))
         self._log(self.crediting.metrics(credited))
         self._log({"gold_in_training": float(bool(self._credit.gold))})
@@ -350,9 +350,8 @@ class TextAlgorithm(Algorithm):
         count = max(1, self.config.num_learners)
         sharded = {module: of_policy.shards(count) for module, of_policy in rows.items()}
         shards = [{module: parts[k] for module, parts in sharded.items()} for k in range(count)]
-        data: dict[str, Any] = {"batches": shards}
-        if not self.learner_group.is_remote:
-            data = {"batch": shards[0]}
+        remote = self.learner_group.is_remote
+        data: dict[str, Any] = {"batches": shards} if remote else {"batch": shards[0]}
         counter = NUM_ENV_STEPS_SAMPLED_LIFETIME
         results = self.learner_group.update(
             **data,
