@@ -70,18 +70,6 @@ def test_a_result_becomes_one_row_of_numbers():
     }
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"checkpoint_interval": 0}, "checkpoint_interval is 0"),
-        ({"tracking": ["wanbd"]}, "did you mean 'wandb'"),
-    ],
-)
-def test_a_wrong_setting_of_the_recorder_is_refused(settings, message):
-    with pytest.raises(ValueError, match=message):
-        TRCAConfig().reporting(**settings)
-
-
 def test_an_algorithm_is_recorded_in_a_folder_and_continues_in_it(make_config, cluster, tmp_path):
     folder = tmp_path / "mine"
     config = make_config(iterations=3, evaluation_interval=2).reporting(run_folder=folder)

@@ -124,6 +124,11 @@ def what_it_reads(rule, batch):
     return {name: made_up[name] for name in bind_credit(rule, {}).reads}
 
 
+def cut_off(batch):
+    """The batch with a step limit in place of each end."""
+    return replace(batch, terminated=batch.truncated, truncated=batch.terminated)
+
+
 def take_rollouts(batch, order):
     """The batch with its rollouts in another order, and the rows it took."""
     rows = np.concatenate([np.flatnonzero(batch.rollout == r) for r in order])

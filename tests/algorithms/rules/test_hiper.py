@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from tests.algorithms.credit.critic_values import critic_values, values_of
-from tests.algorithms.credit.step_batches import batches, rule, step_batch
+from tests.algorithms.credit.step_batches import batches, cut_off, rule, step_batch
 from trca.algorithms import HiPERConfig
 from trca.algorithms.credit.inputs.plans import Plans
 
@@ -39,10 +39,6 @@ def said(high, low, term):
 def normalised(values):
     spread = np.std(values)
     return (np.array(values) - np.mean(values)) / spread if spread else np.zeros(len(values))
-
-
-def cut_off(batch):
-    return replace(batch, terminated=batch.truncated, truncated=batch.terminated)
 
 
 def known(column):

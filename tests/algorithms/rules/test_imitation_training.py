@@ -1,11 +1,6 @@
 """Imitation learns a demonstrator, recorded rollouts, and labels of the policy's own states."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -28,7 +23,7 @@ SILENT = ResponseFormat(read_action, stop=(), write=lambda thought, action: thou
 """Writes responses without the action."""
 
 
-def run(config: Any, iterations: int) -> tuple[Any, list[dict[str, Any]], list[Any]]:
+def run(config, iterations):
     """Trains; returns the last evaluation, the results, and the rollouts of each iteration."""
     algorithm = config.build_algo()
     try:
@@ -42,7 +37,7 @@ def run(config: Any, iterations: int) -> tuple[Any, list[dict[str, Any]], list[A
         algorithm.stop()
 
 
-def refuses_to_train(config: Any, message: str) -> None:
+def refuses_to_train(config, message):
     """Fails unless the first iteration raises the error of its rollouts."""
     algorithm = config.build_algo()
     try:
@@ -52,7 +47,7 @@ def refuses_to_train(config: Any, message: str) -> None:
         algorithm.stop()
 
 
-def test_a_policy_learns_the_demonstrator(make_config: Callable[..., Any]) -> None:
+def test_a_policy_learns_the_demonstrator(make_config):
     evaluation, results, rollouts = run(make_config(ImitationConfig, **LEARNS), 12)
     for rollout in rollouts[0]:
         assert rollout.won
@@ -67,9 +62,7 @@ def test_a_policy_learns_the_demonstrator(make_config: Callable[..., Any]) -> No
     assert evaluation["parsed_ratio"] == 1.0
 
 
-def test_randomness_gives_random_actions_and_the_seed_repeats_them(
-    make_config: Callable[..., Any],
-) -> None:
+def test_randomness_gives_random_actions_and_the_seed_repeats_them(make_config):
     settings = {**LEARNS, "demonstrator_randomness": 0.5, "deliberate_actions": ("sing",)}
     runs = [run(make_config(ImitationConfig, **settings), 1)[2][0] for _ in range(2)]
     assert [to_json(rollout) for rollout in runs[0]] == [to_json(rollout) for rollout in runs[1]]
@@ -78,9 +71,7 @@ def test_randomness_gives_random_actions_and_the_seed_repeats_them(
     assert "sing" not in actions
 
 
-def test_the_policy_acts_and_learns_the_labels_of_its_own_states(
-    make_config: Callable[..., Any],
-) -> None:
+def test_the_policy_acts_and_learns_the_labels_of_its_own_states(make_config):
     config = make_config(ImitationConfig, **LEARNS, demonstrations="on_policy")
     evaluation, results, rollouts = run(config, 12)
     assert results[0]["success_rate"] < results[-1]["success_rate"]
@@ -93,9 +84,7 @@ def test_the_policy_acts_and_learns_the_labels_of_its_own_states(
     assert evaluation["success_rate"] == 1.0
 
 
-def test_recorded_rollouts_are_replayed_and_failures_left_out(
-    make_config: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_recorded_rollouts_are_replayed_and_failures_left_out(make_config, tmp_path):
     teacher = make_config(ImitationConfig, **LEARNS, demonstrator_randomness=0.5)
     _, _, ((*recorded,),) = run(teacher, 1)
     path = tmp_path / "rollouts.jsonl"
@@ -105,16 +94,14 @@ def test_recorded_rollouts_are_replayed_and_failures_left_out(
     settings = {**LEARNS, "demonstrations": "recorded", "recorded_rollouts": str(path)}
     _, _, rollouts = run(make_config(ImitationConfig, **settings), 2)
 
-    def played(batch: list[Any]) -> list[tuple[str, ...]]:
+    def played(batch):
         return [(r.task_id, *(step.response for step in r.steps)) for r in batch]
 
     assert set(played(rollouts[0] + rollouts[1])) <= set(played(won))
     assert len(rollouts[0]) == LEARNS["tasks_per_iteration"]
 
 
-def test_a_recording_of_another_environment_is_a_missing_rollout(
-    make_config: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_a_recording_of_another_environment_is_a_missing_rollout(make_config, tmp_path):
     _, _, ((first, *_),) = run(make_config(ImitationConfig, **LEARNS), 1)
     first.steps[0] = replace(first.steps[0], observation="You are in a garden.")
     path = tmp_path / "rollouts.jsonl"
@@ -126,9 +113,7 @@ def test_a_recording_of_another_environment_is_a_missing_rollout(
     )
 
 
-def test_recorded_demonstrations_need_a_file_of_successes(
-    make_config: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_recorded_demonstrations_need_a_file_of_successes(make_config, tmp_path):
     with pytest.raises(ValueError, match="belong together"):
         make_config(ImitationConfig, demonstrations="recorded").build_algo()
     settings = {"demonstrations": "recorded", "recorded_rollouts": str(tmp_path / "none.jsonl")}
@@ -153,9 +138,7 @@ def test_recorded_demonstrations_need_a_file_of_successes(
     ("name", "value"),
     [("policy_loss", "clipped"), ("recompute_logprobs", True), ("replay_size", 8)],
 )
-def test_settings_that_need_a_sampler_are_refused(
-    make_config: Callable[..., Any], name: str, value: Any
-) -> None:
+def test_settings_that_need_a_sampler_are_refused(make_config, name, value):
     with pytest.raises(ValueError, match=f"{name} is {value}, and needs responses that the policy"):
         make_config(ImitationConfig, **{name: value}).build_algo()
 
@@ -164,18 +147,14 @@ def test_settings_that_need_a_sampler_are_refused(
     ("name", "value"),
     [("demonstrator_randomness", 0.3), ("deliberate_actions", ["buy"]), ("task_curriculum", 1.0)],
 )
-def test_settings_without_effect_on_recordings_are_refused(
-    make_config: Callable[..., Any], name: str, value: Any
-) -> None:
+def test_settings_without_effect_on_recordings_are_refused(make_config, name, value):
     settings = {"demonstrations": "recorded", "recorded_rollouts": "rollouts.jsonl", name: value}
     with pytest.raises(ValueError, match=f"{name} has no effect on recorded rollouts"):
         make_config(ImitationConfig, **settings).validate()
 
 
 @pytest.mark.parametrize("source", ["demonstrator", "on_policy"])
-def test_a_format_that_cannot_read_a_demonstration_is_named(
-    make_config: Callable[..., Any], source: str
-) -> None:
+def test_a_format_that_cannot_read_a_demonstration_is_named(make_config, source):
     settings = {**LEARNS, "demonstrations": source, "response_format": f"{__name__}:SILENT"}
     refuses_to_train(
         make_config(ImitationConfig, **settings, max_failed_iterations=1),

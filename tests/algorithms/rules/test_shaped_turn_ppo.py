@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.algorithms.credit.critic_values import critic_values, values_of
-from tests.algorithms.credit.step_batches import batches, rule, step_batch
+from tests.algorithms.credit.step_batches import batches, cut_off, rule, step_batch
 from trca.rubric import Budgets
 
 shaped_turn_ppo = rule("shaped_turn_ppo")
@@ -16,10 +16,6 @@ turn_ppo = rule("turn_ppo")
 NONE, SEEN, TAKEN = [0] * 6, [1, 0, 0, 0, 0, 0], [0, 0, 0, 0, 1, 0]
 BATCH = step_batch([3, 1], [0, 0], [0, 0, 1, 0], [0, 1, 2, 0], judgments=[SEEN, TAKEN, TAKEN, SEEN])
 """Each operator weighs 1/2: Phi is 0, 1/2, 1 in rollout 0 and 0 in rollout 1."""
-
-
-def cut_off(batch):
-    return replace(batch, terminated=batch.truncated, truncated=batch.terminated)
 
 
 def targets(batch, **options):

@@ -1,14 +1,12 @@
 """TRCA by hand, against the slow version, and what follows of Proposition 2 for the rule."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.algorithms.credit.slow_rules import slow_trca
-from tests.algorithms.credit.step_batches import CATEGORIES, batches, rule, step_batch
+from tests.algorithms.credit.step_batches import CATEGORIES, batches, cut_off, rule, step_batch
 from trca.algorithms.rules.trca import failed_share, stages
 from trca.rubric.rewards import Budgets
 
@@ -160,8 +158,7 @@ def test_it_equals_the_slow_version(
 
 @given(batches())
 def test_a_truncated_episode_is_an_episode_like_any_other(batch):
-    cut = replace(batch, truncated=batch.terminated, terminated=batch.truncated)
-    np.testing.assert_array_equal(trca(cut), trca(batch))
+    np.testing.assert_array_equal(trca(cut_off(batch)), trca(batch))
 
 
 @given(st.floats(0.01, 1), unit, budgets, st.sampled_from([0, 1, 4, 5]))

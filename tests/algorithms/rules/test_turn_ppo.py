@@ -1,14 +1,12 @@
 """TurnPPO's advantages and targets by hand and against the slow version."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.algorithms.credit.critic_values import critic_values, values_of
-from tests.algorithms.credit.step_batches import batches, rule, step_batch
+from tests.algorithms.credit.step_batches import batches, cut_off, rule, step_batch
 from trca.algorithms import TurnPPOConfig
 
 turn_ppo = rule("turn_ppo")
@@ -18,10 +16,6 @@ WIN = step_batch([2, 1], [0, 0], [0, 1, 0], [0, 1, 0])
 
 def normalised(values):
     return (np.array(values) - np.mean(values)) / np.std(values, ddof=1)
-
-
-def cut_off(batch):
-    return replace(batch, terminated=batch.truncated, truncated=batch.terminated)
 
 
 def targets_of(credit):

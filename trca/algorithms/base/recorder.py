@@ -126,7 +126,8 @@ class RunRecorder(RLlibCallback):
         run = self.run
         if run is None:
             return
-        settings, report = self._settings, None
+        report: Report | None = None
+        settings = self._settings
         iteration, last = algorithm.iteration, algorithm.config.settings.iterations
         if self.rows and self.rows[-1]["iteration"] >= iteration:
             self._rewind(run, iteration - 1)

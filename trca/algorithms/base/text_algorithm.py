@@ -293,8 +293,8 @@ class TextAlgorithm(Algorithm):
         start = time.perf_counter() - batch.seconds.get("credit", 0.0)
         credited = credited or self.crediting.credit(batch.rollouts)
         rows, left_out = self.crediting.rows(credited)
-        self._log({"left_out_rollouts": left_out})
-        self._log({"timing": {"credit": time.perf_counter() - start}})
+        seconds = time.perf_counter() - start
+        self._log({"left_out_rollouts": left_out, "timing": {"credit": seconds}})
         self._log(self._play_metrics(batch.rollouts))
         self._log(self.crediting.metrics(credited))
         self._log({"gold_in_training": float(bool(self._credit.gold))})

@@ -167,7 +167,7 @@ def bind_credit(name: str, settings: TextParameters | Mapping[str, Any]) -> Boun
     if not callable(rule):
         raise ValueError(f"credit rule {name!r} is a {type(rule).__name__}, not a function")
     given = settings.hyperparameters() if isinstance(settings, TextParameters) else settings
-    _, *arguments = inspect.signature(rule).parameters.values()
+    arguments = list(inspect.signature(rule).parameters.values())[1:]
     chosen: dict[str, Any] = {}
     if any(a.name == _PARAMETERS for a in arguments):
         arguments = [a for a in arguments if a.name != _PARAMETERS]

@@ -40,8 +40,13 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from trca.algorithms.credit.anchors import StepCreditParameters, anchors_around, anchors_before
-from trca.algorithms.credit.arithmetic import joint_codes, normalize, spread_back
+from trca.algorithms.credit.anchors import (
+    StepCreditParameters,
+    anchors_around,
+    anchors_before,
+    spread_back,
+)
+from trca.algorithms.credit.arithmetic import joint_codes, normalize
 from trca.algorithms.credit.registry import CREDIT_RULES
 from trca.algorithms.rules.grpo import trajectory_advantage
 from trca.algorithms.settings.types import Credit, Probability

@@ -35,8 +35,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from trca.algorithms.credit.anchors import StepCreditParameters, anchors_around
-from trca.algorithms.credit.arithmetic import normalize, outcomes, spread_back
+from trca.algorithms.credit.anchors import StepCreditParameters, anchors_around, spread_back
+from trca.algorithms.credit.arithmetic import normalize, outcomes
 from trca.algorithms.credit.registry import CREDIT_RULES
 from trca.algorithms.rules.grpo import trajectory_advantage
 from trca.algorithms.settings.types import Credit

@@ -5,7 +5,7 @@ then the groups of `trca.algorithms.settings.groups` and the run's settings,
 `trca.tune_configs.run_parameters`. An algorithm adds fields in a subclass. Each field is an
 attribute of ``config.settings``, an argument of ``training()``, a key of a YAML file, a name for
 ``--set`` and a key of Ray Tune's ``param_space``. None of these functions loads Ray or PyTorch,
-except `TextParameters.config_class`.
+except `TextParameters.algorithm_config`.
 """
 
 from __future__ import annotations
@@ -214,15 +214,10 @@ class TextParameters(
             return checked.model_copy(update={"evaluation_split": split})
         return checked
 
-    @classmethod
-    def config_class(cls) -> type[Any]:
-        """The `TextAlgorithmConfig` of the algorithm. Loads Ray and PyTorch."""
-        config: type[Any] = import_module("trca.algorithms").ALGORITHMS[cls.algorithm].config_class
-        return config
-
     def algorithm_config(self) -> Any:
-        """The RLlib config of the settings. Loads Ray and PyTorch."""
-        return self.config_class().of(self)
+        """The RLlib config of the settings, a `TextAlgorithmConfig`. Loads Ray and PyTorch."""
+        algorithm: Any = import_module("trca.algorithms").ALGORITHMS[self.algorithm]
+        return algorithm.config_class.of(self)
 
     @classmethod
     def unknown(cls, name: str, others: Iterable[str] = ()) -> str:
