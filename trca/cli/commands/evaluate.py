@@ -189,23 +189,17 @@ def evaluate(
     )
     about: dict[str, Any] = {"policy": subject.name, "seeds": seeds, "temperature": temperature}
     record: dict[str, Any] = {"settings": subject.settings.flat(), "versions": versions()}
-    label = subject.label
+    label, trials = subject.label, trials or 3
     if selection:
         about["checkpoint"] = selection.words_for(panel)
         record["selection"] = selection.record(panel)
         console.print(f"Checkpoint: {about['checkpoint']}", markup=False)
-    if panel_name:
-        about["panel_name"] = panel_name
     if agent:
-        about["agent"] = agent
-        label += f"_{Path(agent).name.replace(':', '-')}"
+        label += f"_{Path(agent).name.replace(':', '-')}" + (f"-{trials}" if reflection else "")
         console.print(f"Prompt: {agent}", markup=False)
-    if reflection:
-        about["trials"] = trials or 3
-        label += f"-{about['trials']}"
     changed = {k: v for k, v in given.items() if k not in _NAMED}
-    if changed:
-        about["set"] = changed
+    more = {"panel_name": panel_name, "agent": agent, "trials": trials if reflection else 0}
+    about |= {name: value for name, value in {**more, "set": changed}.items() if value}
     text = json.dumps(identity(subject, folder, changed), sort_keys=True, default=str)
     suffix = f"_{hashlib.sha256(text.encode()).hexdigest()[:8]}" if text != "{}" else ""
     path = folder / (
@@ -216,9 +210,7 @@ def evaluate(
     try:
         if not base_url:
             record["weights"] = weights_hash(subject.algorithm_config().resolved_model())
-        played, tokenizer, usage = _play(
-            subject, panel, seeds, temperature, log, prompting, trials or 3
-        )
+        played, tokenizer, usage = _play(subject, panel, seeds, temperature, log, prompting, trials)
         report = Report.of(panel, played)
         if usage:
             about["endpoint"] = asdict(usage)

@@ -141,20 +141,17 @@ def _print(change: Change, about: dict[str, Any], whose: str) -> None:
     )
     console.print(f"before: {was}, as in training; after: {now}{changed}", markup=False)
     sides = terminal_table("", "before", "after")
-    for words, name in (
-        ("steps with an advantage", "steps"),
-        ("groups with one", "groups"),
-        ("positive", "positive"),
-        ("positive, in failed rollouts", "positive_in_lost"),
-        ("negative, in successful rollouts", "negative_in_won"),
+    for words, name, shown in (
+        ("steps with an advantage", "steps", percent),
+        ("groups with one", "groups", percent),
+        ("positive", "positive", percent),
+        ("positive, in failed rollouts", "positive_in_lost", percent),
+        ("negative, in successful rollouts", "negative_in_won", percent),
+        ("mean |A|", "magnitude", "{:z.3f}".format),
+        ("standard deviation in a group", "spread", "{:z.3f}".format),
     ):
-        sides.add_row(
-            words, *(percent(getattr(side, name)) for side in (change.before, change.after))
-        )
-    for words, name in (("mean |A|", "magnitude"), ("standard deviation in a group", "spread")):
-        sides.add_row(
-            words, *(f"{getattr(side, name):z.3f}" for side in (change.before, change.after))
-        )
+        both = change.before, change.after
+        sides.add_row(words, *(shown(getattr(side, name)) for side in both))
     console.print(sides, soft_wrap=False)
     if change.rank_correlation == change.rank_correlation:
         console.print(

@@ -81,7 +81,7 @@ def submit(
 ) -> None:
     """Run a config or a sweep on a Ray cluster that is up.
 
-    The job takes the settings, your own files and this package along, so that the cluster runs this
+    The job has the settings, your own files and this package, so that the cluster runs this
     version; the cluster needs only the requirements. A job that starts again continues its run.
 
     - `trca submit quickstart --address http://head:8265 --storage-path /shared/runs` submits a

@@ -285,9 +285,13 @@ class Preflight:
         Without the tokenizer of the model, each word counts as one token, which is too few.
         """
         from trca.algorithms.settings.prompting import make_prompter
+        from trca.policies.models import load_tokenizer
 
         settings = self.settings
-        if not self.model_folder:
+        tokenizer: Any = _Words()
+        if self.model_folder:
+            tokenizer = load_tokenizer(self.model_folder)
+        else:
             settings = settings.model_copy(update=self._prompt_without_model())
         try:
             env = self.env(self.settings.train_split)
@@ -298,7 +302,7 @@ class Preflight:
             task = env.get_wrapper_attr("task_ids")[0]
             observation, info = env.reset(seed=0, options={"task": task})
             whole, _ = (
-                make_prompter(settings, self._tokenizer, most).encode(
+                make_prompter(settings, tokenizer, most).encode(
                     instruction=info["task"],
                     step=0,
                     max_steps=env.get_wrapper_attr("max_steps"),
@@ -323,12 +327,6 @@ class Preflight:
             return {}
         template = "paper" if self.settings.template == "chat" else self.settings.template
         return {"template": template, "chat_template_kwargs": {}}
-
-    @cached_property
-    def _tokenizer(self) -> Any:
-        from trca.policies.models import load_tokenizer
-
-        return load_tokenizer(self.model_folder) if self.model_folder else _Words()
 
     def _slow_dtype(self) -> str:
         """A note on bfloat16 on a processor without its instructions; empty if not needed."""

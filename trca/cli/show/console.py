@@ -137,7 +137,7 @@ def noise_to(log: Path) -> Iterator[Console]:
     to the file. A crash of native code appends its traceback, too.
     """
     redirects = False
-    with suppress(AttributeError, OSError, ValueError):  # another stream stands for the terminal
+    with suppress(AttributeError, OSError, ValueError):  # a stream of a test has no descriptor
         redirects = sys.stdout.fileno() == 1
     if not redirects:
         yield console
