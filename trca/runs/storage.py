@@ -22,7 +22,7 @@ from pyarrow.fs import FileSelector, FileSystem, FileType, copy_files
 from trca.common.cache import cache_folder, digest
 from trca.common.files import write_text
 from trca.common.lock import HeldError, held
-from trca.runs.folder import STOPPED, TRIALS
+from trca.runs.names import STOPPED, TRIALS
 from trca.tune_configs.files import ConfigError
 
 if TYPE_CHECKING:
