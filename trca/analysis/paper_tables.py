@@ -14,7 +14,8 @@ from typing import Any, Final
 
 from trca.common import strict_yaml
 from trca.common.markdown import markdown_table
-from trca.runs.folder import STOPPED, RunFolder
+from trca.runs.folder import RunFolder
+from trca.runs.names import STOPPED
 from trca.runs.reports import read_evaluation
 from trca.tune_configs.files import map_texts, parse
 from trca.tune_configs.run_parameters import RunParameters, method_name

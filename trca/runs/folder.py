@@ -39,6 +39,7 @@ from trca.common.cache import cache_folder
 from trca.common.files import HeldError, held, holder, point_link, write_text, writing_folder
 from trca.common.json_lines import append_lines, read_lines
 from trca.common.names import nearest
+from trca.runs.names import TRIALS
 from trca.runs.own_files import by_content, keep, restore
 from trca.runs.refusals import check_letters, check_writable, not_writable, quoted, taken
 from trca.tune_configs.files import ConfigError, parse
@@ -50,10 +51,6 @@ if TYPE_CHECKING:
     from trca.runs.storage import Storage
 
 DEFAULT_ROOT: Final = Path("outputs")
-TRIALS: Final = "trials"
-"""The folder of the trials in the folder of a sweep."""
-STOPPED: Final = "stopped.json"
-"""The file in a trial that records where the sweep stopped the trial early."""
 _SECONDS_BETWEEN_TRIES: Final = 0.5
 _URI: Final = re.compile(r"[a-z][a-z0-9+.-]+://")
 _ITERATION: Final = re.compile(r"iteration_(\d{6,})")

@@ -21,7 +21,7 @@ from pyarrow.fs import FileSelector, FileSystem, FileType, copy_files
 
 from trca.common.cache import cache_folder, digest
 from trca.common.files import HeldError, held, write_text
-from trca.runs.folder import STOPPED, TRIALS
+from trca.runs.names import STOPPED, TRIALS
 from trca.tune_configs.files import ConfigError
 
 if TYPE_CHECKING:

@@ -141,7 +141,7 @@ def train(
 
 def _resumed(run: RunFolder, given: dict[str, Any]) -> dict[str, Any]:
     """The flat settings of a run that continues. Refuses a sweep, and fixed settings."""
-    from trca.runs.folder import TRIALS
+    from trca.runs.names import TRIALS
     from trca.tune_configs.files import ConfigError
 
     if (run.path / TRIALS).exists():

@@ -117,11 +117,19 @@ def train(settings: TextParameters, run: RunFolder, progress: Progress) -> bool:
 def _train(settings: TextParameters, run: RunFolder, progress: Progress) -> bool:
     """Trains to the last iteration, or until Ctrl-C; returns whether Ctrl-C stopped the run."""
     progress.stage("starting Ray")
+    import ray
+
     cpus, gpus = settings.resources()
     with running_ray(cpus, progress.stage) as context:
         if context is not None:
-            _check_gpus(gpus)
-            _link_logs(run.path / "logs" / "ray", context)
+            there = ray.cluster_resources().get("GPU", 0.0)
+            if gpus > there and not os.environ.get("RAY_ADDRESS"):  # a cluster may grow: Ray waits
+                raise ConfigError(too_few_gpus(gpus, there))
+            link = run.path / "logs" / "ray"
+            link.parent.mkdir(exist_ok=True)
+            link.unlink(missing_ok=True)
+            with suppress(OSError):
+                link.symlink_to(Path(context.address_info["session_dir"]) / "logs", True)
         restored = " from its checkpoint" if run.has_checkpoint() else ""
         progress.stage(f"building the algorithm{restored}")
         # Env runners may have another working directory, and write to the log in the folder.
@@ -182,23 +190,6 @@ def running_ray(cpus: float, say: Tell) -> Iterator[Any]:
         yield context
     finally:
         ray.shutdown()
-
-
-def _check_gpus(gpus: float) -> None:
-    """Refuses a run with more GPUs than this machine has. A cluster may grow: Ray waits."""
-    import ray
-
-    there = ray.cluster_resources().get("GPU", 0.0)
-    if gpus > there and not os.environ.get("RAY_ADDRESS"):
-        raise ConfigError(too_few_gpus(gpus, there))
-
-
-def _link_logs(link: Path, context: Any) -> None:
-    """Links to Ray's logs."""
-    link.parent.mkdir(exist_ok=True)
-    link.unlink(missing_ok=True)
-    with suppress(OSError):
-        link.symlink_to(Path(context.address_info["session_dir"]) / "logs", True)
 
 
 def make_auth_token() -> None:

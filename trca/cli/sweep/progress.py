@@ -22,7 +22,7 @@ from ray.tune.experiment import Trial as TuneTrial
 from trca.cli.run.training import stopping, stopping_politely
 from trca.cli.sweep.table import reached
 from trca.cli.sweep.trial import ERROR, ITERATIONS, NODE
-from trca.runs.folder import STOPPED
+from trca.runs.names import STOPPED
 from trca.runs.storage import read_json_from, write_json_to
 
 if TYPE_CHECKING:

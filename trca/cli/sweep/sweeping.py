@@ -31,7 +31,8 @@ from trca.cli.sweep.progress import Progress
 from trca.cli.sweep.trial import METRIC, SweepTrial
 from trca.cli.sweep.trials import OVER, planned, read_trials
 from trca.cli.sweep.tuning import PanelASHA, PointSearch, SweepScheduler
-from trca.runs.folder import TRIALS, RunFolder
+from trca.runs.folder import RunFolder
+from trca.runs.names import TRIALS
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from trca.algorithms.settings.sweeps import SweepSettings
-from trca.runs.folder import STOPPED, TRIALS, RunFolder
+from trca.runs.folder import RunFolder
+from trca.runs.names import STOPPED, TRIALS
 from trca.tune_configs.files import map_texts, path_parts
 
 OVER: Final = frozenset({"finished", "stopped"})

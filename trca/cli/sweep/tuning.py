@@ -36,7 +36,7 @@ from trca.algorithms.settings.sweeps import SweepSettings, plain
 from trca.cli.run.training import stopping
 from trca.cli.sweep.trial import ERROR, ITERATIONS, METRIC, TRAJECTORIES, result_of
 from trca.cli.sweep.trials import OVER, Trial, by_point, planned
-from trca.runs.folder import STOPPED
+from trca.runs.names import STOPPED
 from trca.runs.storage import write_json_to
 from trca.tune_configs.files import ConfigError
 
