@@ -1,3 +1,4 @@
+import matplotlib
 import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -36,6 +37,11 @@ def held_out(success, n):
     return {"evaluation/success_rate": success, "evaluation/n": n, **ends}
 
 
+def explained(figure):
+    """The texts of the legend of a curve."""
+    return [text.get_text() for text in figure.legends[0].get_texts()]
+
+
 def curve(rows, panel=""):
     figure = Figure()
     plot_curve(figure, rows, "quickstart: TRCA on trca/ALFWorld-v0", panel)
@@ -72,8 +78,9 @@ def test_pictures_are_drawn_for_any_number_of_iterations(tmp_path, iterations):
 
 
 def test_a_curve_has_labels_and_the_interval_and_number_of_its_rollouts():
-    upper, lower = curve(metrics(9, start=0.25), "games=small").axes
-    assert legend(upper) == [
+    figure = curve(metrics(9, start=0.25), "games=small")
+    upper, lower = figure.axes
+    assert explained(figure) == [
         "training, one iteration",
         "training, mean of the last 5 iterations",
         "training at the start, 25%",
@@ -92,20 +99,21 @@ def test_a_curve_has_labels_and_the_interval_and_number_of_its_rollouts():
 def test_held_out_success_without_an_interval_has_no_error_bars():
     ends = ("evaluation/success_low", "evaluation/success_high")
     rows = [{k: v for k, v in row.items() if k not in ends} for row in metrics(5)]
-    upper, _ = curve(rows).axes
-    assert "held out" in legend(upper)
+    figure = curve(rows)
+    upper, _ = figure.axes
+    assert "held out" in explained(figure)
     (bars,) = upper.collections
     assert all(low == high for low, high in (s[:, 1] for s in bars.get_segments()))
 
 
 def test_a_comparison_shows_means_with_ranges_at_their_ends_on_one_scale():
-    figure = comparison({"0.2": [metrics(9), metrics(9, start=0.3)], "0.8": [metrics(9)]})
+    figure = comparison({"0.2": [metrics(9), metrics(9, start=0.3)], "0.8": [metrics(9, 0.1)]})
     left, right = figure.axes
     assert left.get_ylim() == right.get_ylim()
     assert legend(right) == ["0.2", "0.8"]
     (whisker,) = left.collections
     ends = whisker.get_segments()[0]
-    assert ends[:, 0] == pytest.approx([1.025 * 9 * 64] * 2)
+    assert ends[:, 0] == pytest.approx([1.03 * 9 * 64] * 2)  # next to the axis
     assert ends[:, 1] == pytest.approx([6 / 12, 6 / 12 + 0.3])
     assert left.lines[0].get_ydata()[0] == pytest.approx(0.15)
     assert max(left.get_xticks()) <= 9 * 64
@@ -121,10 +129,8 @@ def test_names_of_one_setting_lose_its_key_and_lambda_has_its_symbol():
     assert legend(right) == ["0.2", "0.8"]
     assert right.get_legend().get_title().get_text() == "λ"
     assert label_names(["TRCA lambda_=0.2", "GRPO"]) == ("", ["TRCA λ 0.2", "GRPO"])
-    assert label_names(["lr=1  anchor=a", "lr=2  anchor=a"])[1] == [
-        "lr 1; anchor a",
-        "lr 2; anchor a",
-    ]
+    assert label_names(["lr=1  anchor=a", "lr=2  anchor=a"]) == ("lr", ["1", "2"])
+    assert label_names(["TRCA lr=1 n=4", "TRCA lr=2 n=8"]) == ("", ["lr 1; n 4", "lr 2; n 8"])
 
 
 def test_long_names_are_folded_and_stand_in_the_legend_only():
@@ -174,7 +180,7 @@ def test_single_points_have_a_column_a_setting_with_their_ranges():
 
 def test_a_single_evaluation_and_runs_that_stopped_early_are_drawn_as_far_as_all_got():
     left, right = comparison({"0.2": [metrics(4)], "0.8": [metrics(4)]}).axes
-    assert left.get_xlim() == pytest.approx((0, 256 * 1.04))
+    assert left.get_xlim() == pytest.approx((0, 256 * 1.048))
     assert left.get_xlabel() == "trajectories"
     assert right.get_xlabel() == "after 64 trajectories"
     figure = comparison({"0.2": [metrics(9), metrics(4)]})
@@ -193,3 +199,26 @@ def test_a_long_title_and_the_words_of_a_panel_stay_inside_the_picture():
     places = [text.get_window_extent() for text in (*upper.texts, upper._left_title)]
     assert max(place.x1 for place in places) <= figure.bbox.x1
     assert upper.get_window_extent().width > 0.8 * figure.bbox.width
+
+
+def test_values_of_a_number_are_shades_of_one_colour_and_equal_lines_are_named():
+    runs = {f"lambda_={k}": [metrics(6, start=k / 2)] for k in (0.8, 0.2, 0.5)}
+    colors = [line.get_color() for line in comparison(runs).axes[0].lines]
+    light = [sum(matplotlib.colors.to_rgb(color)) for color in colors]
+    assert light[0] < light[2] < light[1]  # the largest value is the darkest
+    figure = comparison({name: [metrics(6)] for name in ("GRPO", "RLOO")})
+    assert "GRPO and RLOO are the same line" in figure.get_supxlabel()
+
+
+def test_two_points_are_columns():
+    left, _ = comparison({"GRPO": [metrics(2)], "TRCA": [metrics(2, start=0.5)]}).axes
+    assert [label.get_text() for label in left.get_xticklabels()] == ["GRPO", "TRCA"]
+    assert left.get_xlabel() == "after 128 trajectories"
+
+
+def test_small_shares_have_different_labels():
+    rows = [{**row, "success_rate": row["success_rate"] / 50} for row in metrics(6)]
+    left, _ = comparison({"GRPO": [rows]}).axes
+    left.figure.canvas.draw()
+    labels = [label.get_text() for label in left.get_yticklabels()]
+    assert len(set(labels)) == len(labels)

@@ -130,7 +130,7 @@ def read_run(name: str, root: Path | str, by: Sequence[str] = ()) -> Result:
                 raise ValueError(f"{folder.path} has no setting {key!r}: use another --by")
             value = value[part]
         distinct[key] = value
-        words.append(f"{key}={value}")
+        words.append(f"{key}={_brief(value)}")
     return Result(
         environment,
         Path(str(config["model"])).name,
@@ -148,6 +148,15 @@ def read_run(name: str, root: Path | str, by: Sequence[str] = ()) -> Result:
         },
         folder.path,
     )
+
+
+def _brief(value: Any) -> str:
+    """A setting's value without spaces; a mapping of numbers such as budgets is ``0.1/0.5/0.5``."""
+    if isinstance(value, Mapping):
+        numbers = all(isinstance(each, (int, float)) for each in value.values())
+        parts = value.values() if numbers else (f"{k}:{_brief(v)}" for k, v in value.items())
+        return ("/" if numbers else ",").join(map(str, parts))
+    return str(value).replace(" ", "")
 
 
 def refuse_unfinished(folder: RunFolder) -> None:

@@ -101,8 +101,6 @@ def plot_curve(figure: Any, rows: Sequence[Mapping[str, Any]], title: str, panel
     heading = [*textwrap.wrap(title, TITLE_WIDTH), *("" for _ in note)]
     upper.set_title("\n".join(heading), loc="left", fontweight="bold")
     upper.text(0, 1.03, "\n".join(note), transform=upper.transAxes, fontsize=8.5)
-    if upper.get_legend_handles_labels()[0]:
-        upper.legend(loc="best", frameon=True, framealpha=0.9, edgecolor="none")
 
     for key, label, color in (
         ("breakthrough_reward", "$r^B$ breakthrough", EXECUTION),
@@ -114,6 +112,7 @@ def plot_curve(figure: Any, rows: Sequence[Mapping[str, Any]], title: str, panel
     lower.set_ylabel("rubric reward per step")
     lower.set_xlabel("trajectories")
     lower.legend(loc="best")
+    figure.legend(*upper.get_legend_handles_labels(), loc="outside lower left", ncols=2)
 
 
 def panel_words(env_config: Mapping[str, Any], train_split: str, evaluation_split: str) -> str:
@@ -147,8 +146,10 @@ def figure_in(
 
 def success_axis(axis: Any) -> None:
     """Formats the vertical axis for success rates."""
+    from matplotlib.ticker import PercentFormatter
+
     axis.set_ylim(-0.02, 1.02)
-    axis.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+    axis.yaxis.set_major_formatter(PercentFormatter(1))
 
 
 def sparkline(values: NDArray[np.float64], width: int = 40) -> str:

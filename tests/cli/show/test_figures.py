@@ -48,7 +48,7 @@ def test_a_long_note_is_broken_into_lines():
 def test_a_curve_without_training_success_has_no_line_of_training():
     figure = Figure()
     plot_curve(figure, [{**row, "evaluation/success_rate": 0.5} for row in run(None)], "")
-    words = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
+    words = [text.get_text() for text in figure.legends[0].get_texts()]
     assert words == ["held out"]
 
 

@@ -54,7 +54,11 @@ NOTE_WIDTH: Final = 150
 _LONGEST_TICK: Final = 32
 _LINES: Final = ("-", "--", ":")
 _ABOVE: Final = {"loc": "lower left", "bbox_to_anchor": (-0.01, 1.0), "ncols": 4}
+_ABOVE_WIDTH: Final = 64
+"""Characters that fit into a legend above an axis."""
 _RIGHT: Final = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}
+_RIMS: Final = (0.04, 0.1, 0.2, 0.4, 0.6, 0.8)
+"""Rims of a radar whose four rings are round shares; 100% is the largest."""
 _BOTH: Final = ("png", "svg")
 
 _Runs = Mapping[str, Sequence[Sequence[Mapping[str, Any]]]]
@@ -87,11 +91,12 @@ def plot_comparison(figure: Any, runs: _Runs, title: str, panel: str) -> None:
         success_axis(axis)
         axis.set_title(name, loc="left", fontsize=10)
         curves = [_together(each, metric) for each in runs.values()]
-        if curves and all(len(x) == 1 for x, _ in curves):
+        if curves and all(0 < len(x) < 3 for x, _ in curves):
             _plot_points(axis, curves, looks, labels, key)
         else:
             _plot_lines(axis, curves, looks)
             legend = legend or any(len(x) for x, _ in curves)
+            notes += _coinciding(curves, labels)
     highest = max(axis.dataLim.y1 for axis in axes)
     if 0 < highest < 0.5:
         axes[0].set_ylim(-0.02 * highest, 1.25 * highest)
@@ -99,27 +104,59 @@ def plot_comparison(figure: Any, runs: _Runs, title: str, panel: str) -> None:
     axes[0].set_ylabel("success")
     if legend:
         shown = [Line2D([], [], color=color, ls=_LINES[before % 3]) for color, before in looks]
-        words = [textwrap.fill(each, _LONGEST_TICK, break_long_words=False) for each in labels]
-        axes[1].legend(shown, words, title=key or None, **_RIGHT)
-    _describe(figure, title, "; ".join(filter(None, notes)))
+        axes[1].legend(shown, [_folded(each) for each in labels], title=key or None, **_RIGHT)
+    _describe(figure, title, "; ".join(filter(None, dict.fromkeys(notes))))
+
+
+def _coinciding(curves: Sequence[_Curve], labels: Sequence[str]) -> list[str]:
+    """A note for each pair of neighbours with the same line, of which one line is hidden."""
+    return [
+        f"{labels[first]} and {labels[other]} are the same line"
+        for other, (x, values) in enumerate(curves)
+        for first, (x_before, values_before) in enumerate(curves[:other])
+        if len(x) > 1
+        and np.array_equal(x, x_before)
+        and np.allclose(values.mean(axis=0), values_before.mean(axis=0))
+    ]
+
+
+def _legend(axis: Any, key: str, right: tuple[float, float] | None = None) -> None:
+    """Explains the colours above an axis; at its right side if there is no room above."""
+    lines, labels = axis.get_legend_handles_labels()
+    if right is None and len(labels) < 5 and sum(map(len, labels)) < _ABOVE_WIDTH:
+        axis.legend(**_ABOVE, title=key or None)
+        return
+    place = {**_RIGHT, "bbox_to_anchor": right} if right else _RIGHT
+    words = [_folded(label) for label in labels]
+    axis.legend(lines, words, title=key or None, fontsize=9, **place)
+    axis.figure.set_figwidth(axis.figure.get_figwidth() + 0.08 * max(map(len, words), default=0))
+
+
+def _folded(label: str) -> str:
+    return textwrap.fill(label, _LONGEST_TICK, break_long_words=False)
 
 
 def _plot_lines(axis: Any, curves: Sequence[_Curve], looks: Sequence[tuple[str, int]]) -> None:
-    """A line for each setting, and at its end the range over runs; ranges do not overlap."""
+    """A line for each setting; next to the axis, the range over runs at the end of each line."""
     most = max((float(x[-1]) for x, _ in curves if len(x)), default=1.0)
-    step, several = 0.025 * most, any(len(values) > 1 for _, values in curves)
+    step, several = 0.03 * most, any(len(values) > 1 for _, values in curves)
     for number, ((x, values), (color, before)) in enumerate(zip(curves, looks, strict=True), 1):
         if not len(x):
             continue
         mean, style = values.mean(axis=0), _LINES[before % 3] if len(x) > 1 else "o"
         axis.plot(x, mean, style, color=color, linewidth=2, zorder=3)
         if len(values) > 1:
-            place, low, high = x[-1] + number * step, values[:, -1].min(), values[:, -1].max()
+            place, low, high = most + number * step, values[:, -1].min(), values[:, -1].max()
             axis.vlines(place, low, high, color=color, alpha=0.5, linewidth=2.5)
             axis.plot(place, mean[-1], "o", color=color, markersize=4)
-    axis.set_xlim(0, most + step * (len(curves) + 1 if several else 1.6))
+    right = most + step * (len(curves) + 1 if several else 1.6)
+    axis.set_xlim(0, right)
     axis.set_xticks([tick for tick in axis.get_xticks() if tick <= most])
     axis.set_xlabel("trajectories")
+    if several:
+        axis.spines["bottom"].set_bounds(0, most)
+        axis.axvspan(most + step / 2, right, color=tinted("#9aa5b1", 0.15), zorder=0)
+        axis.text((most + right) / 2, 0, "end", ha="center", va="bottom", fontsize=8)
 
 
 def _plot_points(
@@ -131,8 +168,9 @@ def _plot_points(
 ) -> None:
     """A column for each setting: its mean, and its range over runs."""
     for number, ((_, values), (color, _)) in enumerate(zip(curves, looks, strict=True)):
-        axis.vlines(number, values.min(), values.max(), color=color, alpha=0.5, linewidth=2.5)
-        axis.plot(number, values.mean(), "o", color=color, markersize=6, zorder=3)
+        ends = values[:, -1]
+        axis.vlines(number, ends.min(), ends.max(), color=color, alpha=0.5, linewidth=2.5)
+        axis.plot(number, ends.mean(), "o", color=color, markersize=6, zorder=3)
     if max(map(len, labels)) > _LONGEST_TICK:  # the legend has the names
         labels = [""] * len(labels)
     width = max(8, 48 // len(labels))
@@ -144,8 +182,8 @@ def _plot_points(
         words = ["\n" * (number % 2) + word for number, word in enumerate(words)]
     axis.set_xticks(range(len(curves)), words, fontsize=8.5 if len(words) < 6 else 7.5)
     axis.set_xlim(-0.5, len(curves) - 0.5)
-    ends = [float(x[0]) for x, _ in curves]
-    at = " to ".join(dict.fromkeys(f"{end:,.0f}" for end in (min(ends), max(ends))))
+    at_ends = [float(x[-1]) for x, _ in curves]
+    at = " to ".join(dict.fromkeys(f"{end:,.0f}" for end in (min(at_ends), max(at_ends))))
     axis.set_xlabel("; ".join(filter(None, [key, f"after {at} trajectories"])))
 
 
@@ -181,11 +219,13 @@ def draw_budgets(runs: _Runs, path: Path, title: str) -> None:
         axis.set_ylabel(f"training success, last {WINDOW} iterations")
         success_axis(axis)
         axis.grid(visible=False, axis="x")
-        axis.legend(**_ABOVE, title=key or None)
+        _legend(axis, key)
 
 
 def draw_types(shares: Mapping[str, Mapping[str, Sequence[float]]], path: Path, title: str) -> None:
     """Draws held-out success by type of task to PNG and SVG."""
+    from matplotlib.ticker import PercentFormatter
+
     types = _types(shares)
     count = _count(values for each in shares.values() for values in each.values())
     note = f"dots: mean, lines: lowest to highest of {count}"
@@ -203,9 +243,9 @@ def draw_types(shares: Mapping[str, Mapping[str, Sequence[float]]], path: Path, 
         axis.set_yticks(range(len(types)), types)
         axis.invert_yaxis()
         axis.set_xlim(-0.02, 1.02)
-        axis.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+        axis.xaxis.set_major_formatter(PercentFormatter(1))
         axis.set_xlabel("success, held out")
-        axis.legend(**_ABOVE, title=key or None)
+        _legend(axis, key)
 
 
 def draw_radar(shares: Mapping[str, Mapping[str, Sequence[float]]], path: Path, title: str) -> None:
@@ -213,7 +253,7 @@ def draw_radar(shares: Mapping[str, Mapping[str, Sequence[float]]], path: Path, 
 
     Settings that lack a type are left out.
     """
-    from matplotlib.ticker import MaxNLocator
+    from matplotlib.ticker import PercentFormatter
 
     types = _types(shares)
     whole = {name: each for name, each in shares.items() if each.keys() >= set(types)}
@@ -230,12 +270,12 @@ def draw_radar(shares: Mapping[str, Mapping[str, Sequence[float]]], path: Path, 
             axis.plot([*angles, angles[0]], [*means, means[0]], color=color, label=label, **style)
         axis.set_xticks(angles, types)
         axis.tick_params(axis="x", pad=10)
-        rings = MaxNLocator(4).tick_values(0, max(axis.get_ylim()[1], 0.01))
-        axis.set_yticks(rings[1:])
-        axis.set_ylim(0, rings[-1])
+        rim = next((r for r in _RIMS if r >= axis.dataLim.y1), 1.0)
+        axis.set_yticks(np.linspace(0, rim, 5)[1:])
+        axis.set_ylim(0, rim)
         axis.set_rlabel_position(3)
-        axis.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
-        axis.legend(loc="center left", bbox_to_anchor=(1.08, 0.5), title=key or None)
+        axis.yaxis.set_major_formatter(PercentFormatter(1))
+        _legend(axis, key, (1.12, 0.9))
 
 
 def draw_setting(
@@ -316,18 +356,29 @@ def symbol(setting: str) -> str:
 
 
 def label_names(names: Sequence[str]) -> tuple[str, list[str]]:
-    """The key that all names share, and a label for each name.
+    """The key that distinguishes all names, and a label for each name.
 
     Names ``anchor=context`` and ``anchor=observation`` have the key ``anchor`` and the labels
-    ``context`` and ``observation``. Other names have no common key; ``key=value`` in them becomes
-    ``key value``.
+    ``context`` and ``observation``. Labels leave out what all names share. Names that differ in
+    more have no key; ``key=value`` in them becomes ``key value``.
+
+    Args:
+        names: Names of settings: a method, ``key=value``, or both.
     """
-    pairs = [re.fullmatch(r"([\w.]+)=(.*)", name) for name in names]
-    keys = {pair[1] for pair in pairs if pair}
-    if len(keys) == 1 and all(pairs) and not any("=" in pair[2] for pair in pairs if pair):
-        return symbol(keys.pop()), [pair[2] for pair in pairs if pair]
-    plain = [re.sub(r"([\w.]+)=", lambda key: f"{symbol(key[1])} ", name) for name in names]
-    return "", [re.sub(r" {2,}", "; ", name) for name in plain]
+    split = [re.split(r"(?:^|\s+)([\w.]+)=", name) for name in names]
+    parts = [dict(zip(each[1::2], each[2::2], strict=True)) for each in split]
+    heads = [each[0] for each in split]
+    keys = list(dict.fromkeys(key for each in parts for key in each))
+    if len(set(names)) > 1:
+        heads = [""] * len(heads) if len(set(heads)) == 1 and keys else heads
+        keys = [key for key in keys if len({each.get(key) for each in parts}) > 1]
+    if len(keys) == 1 and not any(heads) and all(keys[0] in each for each in parts):
+        return symbol(keys[0]), [each[keys[0]] for each in parts]
+    labels = []
+    for head, each in zip(heads, parts, strict=True):
+        words = "; ".join(f"{symbol(key)} {each[key]}" for key in keys if key in each)
+        labels.append(f"{head} {words}".strip())
+    return "", labels
 
 
 def tinted(color: str, shade: float) -> tuple[float, float, float]:
@@ -342,8 +393,17 @@ def _looks(names: Iterable[str]) -> list[tuple[str, int]]:
     """Returns for each name its colour, and the number of earlier names with the same colour.
 
     A method keeps its colour of `METHODS`. A variant such as ``TRCA-stages`` has the colour of a
-    method that is not there. Of several names of one method only the first has the colour.
+    method that is not there. Of several names of one method only the first has the colour. The
+    values of a number, such as lambda, are shades of one colour.
     """
+    names = list(names)
+    _, labels = label_names(names)
+    if len(labels) > 2 and all(re.fullmatch(r"-?[\d.]+(e-?\d+)?", label) for label in labels):
+        from matplotlib.colors import to_hex
+
+        order = sorted(labels, key=float)
+        shades = np.linspace(0.3, 1.0, len(labels))
+        return [(to_hex(tinted(HELD_OUT, shades[order.index(label)])), 0) for label in labels]
     words = [name.partition(" ")[0] for name in names]
     methods = [w.partition("-")[0] for w in words]
     own = [
