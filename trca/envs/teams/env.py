@@ -21,7 +21,7 @@ from gymnasium.error import ResetNeeded
 
 from trca.envs.annotate import RubricAnnotation
 from trca.envs.panel import Panel
-from trca.envs.teams.judging import RoleJudges, RoleTransition, role_operators
+from trca.envs.teams.judging import OpenTransition, RoleJudges, RoleTransition, role_operators
 from trca.envs.teams.messages import Message, ShownNames, clean, names_in
 from trca.envs.teams.team import TELL, Team
 from trca.envs.text_env import TextEnv, as_action, filled
@@ -80,7 +80,7 @@ class TeamEnv(TextEnv):
         self._judges = RoleJudges(self.team, library)
         self.operators = self._judges.operators
         self.reward_by(budgets, lambda_)
-        self._open: dict[str, RoleTransition] = {}
+        self._open: dict[str, OpenTransition] = {}
         self._view: tuple[str, dict[str, Any]] = ("", {})
 
     @classmethod
@@ -185,33 +185,28 @@ class TeamEnv(TextEnv):
         action = as_action(action, self._admissible(agent))
         role = self.team.roles[agent]
         text = role.message(action)
-        transition = RoleTransition(agent, self._context, parsed=bool(action.strip()))
+        transition = self._open[agent] = OpenTransition(self._context, bool(action.strip()))
         reward, terminated, truncated = 0.0, False, False
         if text is not None:
-            message = self._say(agent, text)
-            transition = transition._replace(message=message, accepted=message.text != "")
+            transition.message = self._say(agent, text)
+            transition.accepted = transition.message.text != ""
             self._pass_turn()
         else:
             observation, step_reward, terminated, truncated, info = self.inner.step(
                 self._sent(action)
             )
             reward = float(step_reward)
-            transition = transition._replace(
-                accepted=bool(info["accepted"]) and role.may(action),
-                reward=reward,
-                facts=info.get("facts"),
-                rubric=info.get("rubric"),
-            )
+            transition.accepted = bool(info["accepted"]) and role.may(action)
+            transition.facts, transition.rubric = info.get("facts"), info.get("rubric")
             self._view, self._context = (observation, info), str(info["next_context"])
             revealing = self._show_state()
-            for name, each in self._open.items():
-                self._open[name] = each._replace(reward=each.reward + reward)
+            for each in self._open.values():
+                each.reward += reward
             for message in self._heard_by(agent):
                 message.acts.append((action, transition.accepted, revealing))
             self._taken += 1
             if self._taken >= role.turn:
                 self._pass_turn()
-        self._open[agent] = transition
         self._log.append((agent, action, self._view[0] if text is None else ""))
         if self._rounds >= self.max_steps and not terminated:
             truncated = True
@@ -351,7 +346,17 @@ class TeamEnv(TextEnv):
         return filled(form, messages) if form in self.open_actions else form
 
     def _close(self, agent: str, info: dict[str, Any]) -> RoleTransition:
-        transition = self._open.pop(agent)._replace(
-            observation=self.observe(agent), info=info, next_context=self._context
+        transition = self._open.pop(agent)
+        facts = transition.message.facts() if transition.message is not None else transition.facts
+        return RoleTransition(
+            agent=agent,
+            reward=transition.reward,
+            parsed=transition.parsed,
+            accepted=transition.accepted,
+            observation=self.observe(agent),
+            info=info,
+            context=transition.context,
+            next_context=self._context,
+            facts=facts,
+            rubric=self._judges.judge(agent, transition, facts),
         )
-        return self._judges.judge(transition)

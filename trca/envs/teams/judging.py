@@ -6,6 +6,7 @@ A transition lasts until the next turn of its role.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,24 +20,42 @@ from trca.rubric.rewards import DEFAULT_LAMBDA
 
 
 class RoleTransition(NamedTuple):
-    """One action of a role and everything until the role's next turn or the end of the episode.
+    """An ended transition: one action of a role and everything until its next turn or the end.
 
     Attributes:
         agent: The role.
-        context: Structural key of the state before the action.
+        reward: Sum of the environment's rewards in this time, paid to the team.
         parsed: Whether the action is not empty.
         accepted: Whether the environment carried out the action. For a message: whether it has
             text.
-        reward: Sum of the environment's rewards in this time, paid to the team.
-        message: The message; None for an action of the environment.
-        facts: Facts of the action, or of the message (`MessageFacts`).
-        rubric: Judgments and rewards; None for a role without operators.
         observation: The role's observation after the transition.
         info: The role's ``info`` after the transition.
+        context: Structural key of the state before the action.
         next_context: Structural key of the state at the role's next turn.
+        facts: Facts of the action, or of the message (`MessageFacts`).
+        rubric: Judgments and rewards; None for a role without operators.
     """
 
     agent: str
+    reward: float
+    parsed: bool
+    accepted: bool
+    observation: str
+    info: dict[str, Any]
+    context: str
+    next_context: str
+    facts: Any
+    rubric: RubricInfo | None
+
+
+@dataclass
+class OpenTransition:
+    """A transition that has not ended; attributes as in `RoleTransition`.
+
+    Attributes:
+        message: The message; None for an action of the environment.
+    """
+
     context: str
     parsed: bool
     accepted: bool = False
@@ -44,9 +63,6 @@ class RoleTransition(NamedTuple):
     message: Message | None = None
     facts: Any = None
     rubric: RubricInfo | None = None
-    observation: str = ""
-    info: Mapping[str, Any] = {}
-    next_context: str = ""
 
 
 def role_operators(role: Role, library: RubricLibrary | None) -> Operators:
@@ -91,23 +107,21 @@ class RoleJudges:
         for rewards in self._rewards.values():
             rewards.reset()
 
-    def judge(self, transition: RoleTransition) -> RoleTransition:
-        """Returns a transition that ends, with its facts, judgments and rewards.
+    def judge(self, agent: str, transition: OpenTransition, facts: Any) -> RubricInfo | None:
+        """The judgments and rewards of a role's transition that ends, with its facts.
 
         The judgments are those of the library of actions, then those of the library of messages; 0
-        for a library that does not concern the transition.
+        for a library that does not concern the transition. None for a role without operators.
         """
-        role, message = self._roles[transition.agent], transition.message
-        ids = self.operators[transition.agent].ids
-        actions = len(self._library.ids) if role.acts and self._library is not None else 0
-        facts = transition.facts if message is None else message.facts()
+        ids = self.operators[agent].ids
         if not ids:
-            return transition._replace(facts=facts)
+            return None
+        role, message = self._roles[agent], self._message_judge
+        action_ids = self._library.ids if role.acts and self._library is not None else ()
         judgments = np.zeros(len(ids), np.uint8)
-        if actions and transition.rubric is not None:
-            judgments[:actions] = transition.rubric["judgments"]
-        if message is not None and self._message_judge is not None:
-            judgments[actions:] = self._message_judge.judge(None, facts)
+        if action_ids and transition.rubric is not None:
+            judgments[: len(action_ids)] = transition.rubric["judgments"]
+        if role.speaks and message is not None and transition.message is not None:
+            judgments[len(action_ids) :] = message.judge(None, facts)
         judgments.setflags(write=False)
-        rubric = rubric_info(judgments, self._rewards[transition.agent], ids)
-        return transition._replace(facts=facts, rubric=rubric)
+        return rubric_info(judgments, self._rewards[agent], ids)
