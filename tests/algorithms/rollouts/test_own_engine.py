@@ -78,7 +78,7 @@ def test_a_registered_engine_without_weights_plays_a_panel(make_config):
     [
         ({"engine": "table"}, "engine 'table' does not take the policy's weights"),
         ({"engine": PLAIN, "lora_rank": 4}, r"lora_rank is 4, and engine .* takes no adapters"),
-        ({"engine": "json:loads"}, "'json:loads' is no subclass"),
+        ({"engine": "json:loads"}, "'json:loads' is not a subclass"),
     ],
 )
 def test_an_engine_that_cannot_train_is_refused(make_config, settings, message):
@@ -120,11 +120,6 @@ def test_an_adapter_that_the_engine_does_not_support_is_refused(make_config, mon
         config.validate()
     with pytest.raises(ValueError, match="lora_rank is 600, and vLLM takes at most 512"):
         config.copy(copy_frozen=False).update_from_dict({"lora_rank": 600}).validate()
-
-
-def test_an_object_that_is_no_engine_is_refused(make_config):
-    with pytest.raises(ValueError, match="'json:loads' is not a subclass"):
-        make_config(engine="json:loads").validate()
 
 
 def test_the_page_shows_what_each_engine_states():

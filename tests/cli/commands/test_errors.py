@@ -49,7 +49,7 @@ def one_line(text):
         (["--set=num_learners=1", "--set=num_gpus_per_learner=1"], "asks for 1 GPU and"),
         (["--set=max_prompt_tokens=10"], "max_prompt_tokens is 10"),
         (["--set=credit=rule.py:mine"], "needs weight"),
-        (["--model=empty"], "empty"),
+        (["--model=empty"], "model is 'empty'"),
         (["--storage-path=rule.py"], "a file is in the way"),
         (["--storage-path=rule.py/runs"], "a file is in the way"),
         (["--storage-path=/proc/runs"], "cannot write to /proc/runs"),

@@ -122,7 +122,7 @@ def test_the_roles_of_a_team_play_in_turns_and_each_act_has_its_judgments():
         (["--games", "smal"], "did you mean 'small'"),
         (["--games", "/no/such/folder"], "no folder or archive of games"),
         (["--task", "99999"], "numbered from 0"),
-        (["--task", "small/valid_seen/heat-9999"], "unknown task"),
+        (["--task", "small/valid_seen/heat-9999"], "no task 'small/valid_seen/heat-9999' in split"),
     ],
 )
 def test_what_is_not_there_is_named_with_what_is(arguments, message):

@@ -36,7 +36,7 @@ def changed(adapter_run):
 REFUSAL = (
     "the run of default_policy started from ",
     "The model below the LoRA adapter would be another model",
-    "To mend: put the first weights back into ",
+    "Fix: put the original weights back into ",
 )
 
 

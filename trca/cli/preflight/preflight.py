@@ -290,7 +290,10 @@ class Preflight:
         settings = self.settings
         tokenizer: Any = _Words()
         if self.model_folder:
-            tokenizer = load_tokenizer(self.model_folder)
+            try:
+                tokenizer = load_tokenizer(self.model_folder)
+            except ValueError as error:
+                return f"model {error}"
         else:
             settings = settings.model_copy(update=self._prompt_without_model())
         try:
