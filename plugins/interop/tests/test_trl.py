@@ -197,7 +197,7 @@ def test_rows_play_every_task_of_a_split_and_a_row_without_task_is_refused():
     environment = environment_factory("alfworld", **GAMES)()
     with pytest.raises(ValueError, match="columns prompt, but neither task nor seed"):
         environment.reset(prompt=data[0]["prompt"])
-    with pytest.raises(ValueError, match="unknown task of split 'train' 'small/train/pick-9999'"):
+    with pytest.raises(ValueError, match="no task 'small/train/pick-9999' in split 'train'"):
         environment.reset(**rows("alfworld", tasks=["small/train/pick-9999"])[0])
     environment.reset(**rows("alfworld", tasks=["small/train/pick-0000"])[0])
     assert environment.episode.task_id == "small/train/pick-0000"
