@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trca.records import Rollout, StepBatch, advantages_of
+from trca.runs.success_tables import rank_correlation
 
 if TYPE_CHECKING:
     from trca.algorithms.credit.registry import BoundRule
@@ -176,13 +177,13 @@ def change(credited: Recredited, rollouts: int, operators: Sequence[str]) -> Cha
     fired = credited.judgments.astype(bool)
     order = np.argsort(credited.group, kind="stable")
     cuts = np.flatnonzero(np.diff(credited.group[order])) + 1
-    rhos = [_spearman(before[rows], after[rows]) for rows in np.split(order, cuts)]
+    rhos = [rank_correlation(before[rows], after[rows]) for rows in np.split(order, cuts)]
     defined = [rho for rho in rhos if not np.isnan(rho)]
     return Change(
         rollouts=rollouts,
         steps=len(before),
         groups=len(rhos),
-        rank_correlation=_spearman(before, after),
+        rank_correlation=rank_correlation(before, after),
         rank_correlation_in_groups=float(np.mean(defined)) if defined else float("nan"),
         before=_side(before, credited),
         after=_side(after, credited),
@@ -217,12 +218,3 @@ def _side(advantages: NDArray[np.float64], credited: Recredited) -> Side:
 
 def _mean(values: NDArray[np.float64] | NDArray[np.bool_]) -> float:
     return float(values.mean()) if len(values) else float("nan")
-
-
-def _spearman(first: NDArray[np.float64], other: NDArray[np.float64]) -> float:
-    """Returns Spearman's rho; NaN if one argument is constant."""
-    if np.ptp(first) == 0 or np.ptp(other) == 0:
-        return float("nan")
-    from scipy.stats import spearmanr
-
-    return float(spearmanr(first, other).statistic)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from importlib.metadata import requires, version
 from importlib.util import find_spec
 from typing import Final
@@ -20,20 +21,20 @@ def missing_training() -> str:
     A package with a version outside of the tested range is missing.
     """
     missing = [name for name in _TRAINING if find_spec(name) is None]
-    missing = missing or list(filter(None, map(_other_version, _TRAINING)))
+    missing = missing or list(_other_versions())
     return f"training needs {', '.join(missing)}: pip install 'trca[train]'" if missing else ""
 
 
-def _other_version(package: str) -> str:
-    """The range of a package that has a version outside; empty for a version in the range."""
+def _other_versions() -> Iterator[str]:
+    """The range of each package for training that has a version outside, and the version."""
     from packaging.requirements import Requirement
 
-    found = version(package)
     for wanted in map(Requirement, requires("trca") or ()):
         training = wanted.marker is not None and wanted.marker.evaluate({"extra": "train"})
-        if training and wanted.name == package and not wanted.specifier.contains(found, True):
-            return f"{package} {wanted.specifier} and found {found}"
-    return ""
+        if training and wanted.name in _TRAINING:
+            found = version(wanted.name)
+            if not wanted.specifier.contains(found, True):
+                yield f"{wanted.name} {wanted.specifier} and found {found}"
 
 
 def missing_extra(package: str, user: str, extra: str) -> str:

@@ -9,6 +9,9 @@ from math import sqrt
 from statistics import NormalDist, fmean
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from trca.common.markdown import markdown_table
 
 if TYPE_CHECKING:
@@ -105,6 +108,15 @@ def wilson(won: float, n: int) -> tuple[float, float]:
     middle = (won + z**2 / 2) / (n + z**2)
     half = z / (n + z**2) * sqrt(won * (n - won) / n + z**2 / 4)
     return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def rank_correlation(first: NDArray[np.float64], other: NDArray[np.float64]) -> float:
+    """Returns Spearman's rank correlation; NaN for less than two values, and for equal values."""
+    if len(first) < 2 or np.ptp(first) == 0 or np.ptp(other) == 0:
+        return float("nan")
+    from scipy.stats import spearmanr
+
+    return float(spearmanr(first, other).statistic)
 
 
 def half_width(values: Sequence[float]) -> float:

@@ -1,4 +1,4 @@
-"""`trca audit` writes the agreement of every rule, and says what it leaves out."""
+"""`trca audit` writes the agreement of each rule, and names the rules without one."""
 
 import json
 

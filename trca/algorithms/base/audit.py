@@ -30,6 +30,7 @@ from trca.algorithms.rollouts.env_runner import TextEnvRunner
 from trca.algorithms.rollouts.recording import View
 from trca.algorithms.settings.parameters import TextParameters, parameter_models, switch
 from trca.records import Rollout, StepBatch, refuse_teams
+from trca.runs.success_tables import rank_correlation
 
 NEEDS_LEARNER: Final = frozenset({"answer_logprobs", "hindsight_logprobs", "values"})
 """Reads that an audit does not have, because it has no learner."""
@@ -104,6 +105,11 @@ class Audit:
     fired: NDArray[np.bool_]
     playouts: int
 
+    @property
+    def sure(self) -> NDArray[np.bool_]:
+        """Whether the sign of A(t) is known, bool (S,)."""
+        return np.abs(self.executed) > DECIDED * self.error
+
     def ceiling(self) -> float:
         """The rank correlation that advantages without error would have with A(t).
 
@@ -120,8 +126,7 @@ class Audit:
         samples = [np.concatenate([rows[k] for k in draw]) for draw in draws]
         rhos = np.array([rank_correlation(credit[s], self.executed[s]) for s in samples])
         rhos = rhos[~np.isnan(rhos)] if np.isfinite(rhos).any() else np.array([np.nan])
-        decided = np.abs(self.executed) > DECIDED * self.error
-        known = decided & (credit != 0)
+        known = self.sure & (credit != 0)
         right = np.sign(credit[known]) == np.sign(self.executed[known])
         inside = [
             (of - _mean_of(of, self.rollout)).round(9)  # equal advantages have no order
@@ -245,9 +250,9 @@ def audit(
         for number in chosen
         for turn in range(len(rollouts[number].steps))
     }
-    live = max(1, LIVE // playouts)
+    live, waiting = max(1, LIVE // playouts), list(states.items())
     for start in range(0, len(states), live):
-        some = dict(list(states.items())[start : start + live])
+        some = dict(waiting[start : start + live])
         values |= zip(some, _playouts(runner, some.values(), playouts, (seed, start)), strict=True)
         progress(min(start + live, len(states)), len(states))
     parts = [_executed(rollouts[number], values, playouts) for number in chosen]
@@ -274,15 +279,6 @@ def audit(
         fired=np.column_stack([fired, ~fired.any(axis=1)]),
         playouts=len(states) * playouts,
     )
-
-
-def rank_correlation(first: NDArray[np.float64], other: NDArray[np.float64]) -> float:
-    """Spearman's rank correlation; NaN for less than two values, and for equal values."""
-    if len(first) < 2 or np.ptp(first) == 0 or np.ptp(other) == 0:
-        return float("nan")
-    from scipy.stats import spearmanr
-
-    return float(spearmanr(first, other).statistic)
 
 
 class _NoLearner:

@@ -80,7 +80,8 @@ def audit(
         found = _measure(subject, rules, tasks, rollouts, playouts, seed, log)
     except Exception as error:
         fail(f"{words(error)}.{log_words(log)}")
-    agreements = {name: found.agreement(name) for name in found.credit}
+    unsorted = {name: found.agreement(name) for name in found.credit}
+    agreements = dict(sorted(unsorted.items(), key=_best_first))
     _print(found, agreements, {**skipped, **found.skipped})
     about = {"policy": subject.name, "tasks": tasks, "rollouts": rollouts, "playouts": playouts}
     _write(folder / f"audit_{subject.label}", found, agreements, {**about, "seed": seed})
@@ -104,7 +105,8 @@ def _measure(
         from trca.algorithms.base.evaluation import local_runner
 
         runner: Any = local_runner(subject.algorithm_config(), BranchRunner)
-        size, _ = subject.settings.group_size, runner.loop
+        size = subject.settings.group_size
+        _ = runner.loop  # loads the model, before the clock starts
         status.update(f"playing {tasks} groups of {size} rollouts")
         start = time.monotonic()
         played = sample(runner, tasks, size, seed)
@@ -140,7 +142,7 @@ def _print(found: Audit, agreements: dict[str, Agreement], skipped: dict[str, st
     table.add_column("rule", no_wrap=True)
     for heading in ("correlation", "95% interval", "in rollouts", "signs", "credited"):
         table.add_column(heading, justify="right", no_wrap=True)
-    for name, each in _sorted(agreements):
+    for name, each in agreements.items():
         table.add_row(
             name,
             _number(each.correlation),
@@ -149,10 +151,9 @@ def _print(found: Audit, agreements: dict[str, Agreement], skipped: dict[str, st
             _share(each.signs),
             _share(each.credited),
         )
-    sure = abs(found.executed) > 1.96 * found.error
     console.print(
         f"{len(found.executed):,} steps, {found.playouts:,} playouts. The advantage by execution"
-        f" has a sure sign at {sure.sum():,} steps. A rule without error would have a rank"
+        f" has a sure sign at {found.sure.sum():,} steps. A rule without error would have a rank"
         f" correlation of about {found.ceiling():.2f}."
     )
     console.print(table, soft_wrap=False)
@@ -177,24 +178,22 @@ def _write(
         "steps": len(found.executed),
         "played": found.playouts,
         "ceiling": found.ceiling(),
-        "rules": {name: asdict(each) for name, each in _sorted(agreements)},
+        "rules": {name: asdict(each) for name, each in agreements.items()},
         "executed": found.executed.round(6).tolist(),
         "error": found.error.round(6).tolist(),
         "credit": {name: credit.round(6).tolist() for name, credit in found.credit.items()},
     }
     with refusing(OSError):
         write_json(path.with_name(f"{path.name}.json"), data)
-        shown = dict(_sorted(agreements))
         title = f"Credit against execution: {about['policy']}"
-        draw_audit(shown, found.ceiling(), path.with_name(f"{path.name}.png"), title)
+        draw_audit(agreements, found.ceiling(), path.with_name(f"{path.name}.png"), title)
     console.print(f"Written to {path}.{{json,png}}", markup=False)
 
 
-def _sorted(agreements: dict[str, Agreement]) -> list[tuple[str, Agreement]]:
-    """The rules, the best first; rules without a correlation at the end."""
-    return sorted(
-        agreements.items(), key=lambda item: -item[1].correlation if item[1].defined else 2.0
-    )
+def _best_first(item: tuple[str, Agreement]) -> float:
+    """The place of a rule; rules without a correlation are at the end."""
+    _, agreement = item
+    return -agreement.correlation if agreement.defined else 2.0
 
 
 def _number(value: float) -> str:

@@ -109,7 +109,7 @@ def plot_comparison(figure: Any, runs: _Runs, title: str, panel: str) -> None:
 
 
 def _coinciding(curves: Sequence[_Curve], labels: Sequence[str]) -> list[str]:
-    """A note for each pair of neighbours with the same line, of which one line is hidden."""
+    """A note for each pair of settings with the same line, of which one is hidden."""
     return [
         f"{labels[first]} and {labels[other]} are the same line"
         for other, (x, values) in enumerate(curves)
