@@ -329,7 +329,7 @@ def draw_audit(agreements: Mapping[str, Agreement], ceiling: float, path: Path, 
         axis.axvline(ceiling, color="#9aa5b1", linewidth=0.8, linestyle=":")
         axis.text(ceiling, -0.8, "no error", ha="center", va="bottom", fontsize=8)
         axis.set_yticks(range(len(shown)), list(shown))
-        axis.set_ylim(len(shown) - 0.4, -0.6)
+        axis.set_ylim(max(len(shown), 1) - 0.4, -0.6)
         axis.grid(visible=False, axis="y")
         axis.set_xlabel("rank correlation with the advantage by execution")
 
