@@ -32,8 +32,8 @@ from numpy.typing import NDArray
 
 from trca.algorithms.credit import CREDIT_RULES, bind_credit
 from trca.algorithms.credit.arithmetic import discounted_returns, joint_codes, normalize
-from trca.algorithms.credit.inputs.plans import Plans
-from trca.algorithms.credit.inputs.values import Values
+from trca.algorithms.credit.plans import Plans
+from trca.algorithms.credit.values import Values
 from trca.algorithms.rules.gigpo import GiGPOParameters, gigpo
 from trca.algorithms.rules.grpo import trajectory_advantage
 from trca.algorithms.rules.hgpo import HGPOParameters, hgpo

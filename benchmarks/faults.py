@@ -74,7 +74,7 @@ TINY: Final[dict[str, Any]] = {
 def take(fault: Path) -> str:
     """Reads and removes the file of a fault.
 
-    Blank if there is no file, for example because another process has removed the file.
+    Empty if there is no file, for example because another process has removed the file.
     """
     with suppress(FileNotFoundError):
         words = fault.read_text()

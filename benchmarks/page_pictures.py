@@ -15,8 +15,8 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Final
 
-from trca.cli.show.figures import SERIES, symbol
-from trca.runs.curve import figure_in, success_axis
+from trca.cli.show.figures import styles, symbol
+from trca.runs.curve import INK, figure_in, success_axis
 
 ROOT: Final = Path(__file__).parents[1]
 SWEEPS: Final = {
@@ -59,18 +59,18 @@ def rows_of(page: str, sweep: str) -> list[Row]:
 
 def draw(rows: Sequence[Row], setting: str, sweep: str, path: Path) -> None:
     """Draws the rows of a sweep to a PNG: success held out, and in training."""
+    looks = styles(name for name, _ in rows)
     with figure_in(path, (9.6, 4.2)) as figure:
         left, right = figure.subplots(1, 2, sharey=True)
         for axis, column, title in (
             (left, 1, "training, last 5 iterations"),
             (right, 0, "held out"),
         ):
-            for place, (_, numbers) in enumerate(rows):
+            for place, ((_, numbers), (color, _)) in enumerate(zip(rows, looks, strict=True)):
                 mean, half = numbers[column]
-                color = SERIES[place % len(SERIES)]
                 axis.vlines(place, max(0, mean - half), min(1, mean + half), color=color, alpha=0.5)
                 axis.plot(place, mean, "o", color=color, markersize=6)
-                text = {"fontsize": 8.5, "va": "center", "color": color}
+                text = {"fontsize": 8.5, "va": "center", "color": INK}
                 axis.text(place + 0.08, mean, f"{mean:.0%}", **text)
             labels = [textwrap.fill(name.replace("_", " "), 72 // len(rows)) for name, _ in rows]
             axis.set_xticks(range(len(rows)), labels, fontsize=8.5)

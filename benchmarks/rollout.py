@@ -37,7 +37,7 @@ from typing import Any
 import torch
 
 from trca.algorithms.rollouts.batch import GroupRequest, derive_seed
-from trca.algorithms.rollouts.loop import RolloutLoop
+from trca.algorithms.rollouts.play import RolloutLoop
 from trca.envs import Outcome, TextEnv, make
 from trca.policies.bpe import train_tokenizer
 from trca.policies.engines import ENGINES

@@ -88,7 +88,7 @@ class StandIn(Engine):
 def latencies(engine: str, model: str, device: str, dtype: str, count: int, steps: int) -> None:
     """Prints seconds of completions in a sampling phase, of a push, and of sleep and wake."""
     from trca.algorithms.rollouts.batch import GroupRequest
-    from trca.algorithms.rollouts.loop import RolloutLoop
+    from trca.algorithms.rollouts.play import RolloutLoop
     from trca.common.threads import run_to_end
     from trca.envs import make
     from trca.policies.engines import ENGINES

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def missing_trl() -> str:
-    """Returns why the comparison is left out; blank if TRL is installed."""
+    """Returns why the comparison is left out; empty if TRL is installed."""
     return "" if find_spec("trl") else "GRPOTrainer was not measured: TRL is not installed."
 
 

@@ -17,7 +17,7 @@ from typer.main import get_command
 from trca.algorithms import ALGORITHMS
 from trca.algorithms.settings.parameters import TextParameters
 from trca.cli import app
-from trca.cli.sweep.files import shipped_sweeps
+from trca.cli.sweep.trials import shipped_sweeps
 from trca.envs import make
 from trca.envs.registration import PACKAGED, env_class
 from trca.rubric import Budgets

@@ -6,6 +6,7 @@ import socket
 from collections.abc import Iterator
 from importlib.util import find_spec
 from tempfile import TemporaryDirectory
+from types import FrameType
 
 import pytest
 from hypothesis import settings
@@ -23,6 +24,25 @@ if find_spec("ray") is not None:  # `make test-versions` has no Ray
 
 settings.register_profile("suite", deadline=None)
 settings.load_profile("suite")
+
+
+STUCK_S = 900
+"""Seconds after which a test is stuck."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol() -> Iterator[None]:
+    """A test that is stuck fails with its stack, and the other tests run."""
+    signal.signal(signal.SIGALRM, _stuck)
+    signal.setitimer(signal.ITIMER_REAL, STUCK_S, 60)
+    try:
+        return (yield)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def _stuck(number: int, frame: FrameType | None) -> None:
+    raise TimeoutError(f"the test is stuck: no end after {STUCK_S} s")
 
 
 @pytest.fixture

@@ -4,6 +4,8 @@ import faulthandler
 import gc
 import os
 import pickle
+import signal
+import time
 import traceback
 from functools import partial
 
@@ -33,33 +35,38 @@ def together(function, count, folder):
     for attempt in (1, 2):
         meet = partial(act, folder / f"meeting-{attempt}")
         children = [_fork(meet, rank, folder / f"result-{rank}") for rank in range(count)]
-        endings = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
-        if not _stuck(folder):
+        deadline = time.monotonic() + STUCK_S
+        endings = [_ending(child, deadline) for child in children]
+        if -signal.SIGABRT not in endings:
             break
     results, errors = [], []
     for rank, ending in enumerate(endings):
         path = folder / f"result-{rank}"
         if ending:
-            error = path.read_text() if path.exists() else f"ended with {ending}"
-            errors.append(f"process {rank}: {error}")
+            errors.append(f"process {rank} ended with {ending}: {path.read_text()}")
         else:
             results.append(pickle.loads(path.read_bytes()))
     if errors:
-        raise RuntimeError("\n".join([*errors, _stuck(folder)]))
+        raise RuntimeError("\n".join(errors))
     return results
 
 
-def _stuck(folder):
-    """Where processes were stuck, as tracebacks; blank if none was."""
-    return "".join(path.read_text() for path in sorted(folder.glob("*.stuck")))
+def _ending(child, deadline):
+    """The exit code of a process. A stuck process is aborted, which writes its stacks."""
+    while True:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status)
+        if time.monotonic() > deadline:
+            os.kill(child, signal.SIGABRT)
+        time.sleep(0.02)
 
 
 def _fork(function, rank, path):
     """Forks this process. The child writes its result or its error, and exits with 0 or 1."""
     if child := os.fork():
         return child
-    trace = path.with_suffix(".stuck").open("w")
-    faulthandler.dump_traceback_later(STUCK_S, exit=True, file=trace)
+    faulthandler.enable(path.open("w"))
     gc.freeze()  # inherited objects may belong to threads of the parent
     torch.set_num_threads(1)  # PyTorch renews its pool once after a fork; threads would race
     try:

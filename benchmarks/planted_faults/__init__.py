@@ -28,8 +28,8 @@ A line in brackets names the test file that must find the faults below it. A fau
 * ``+`` lines: the new code. Without a ``+`` line the old statements are deleted.
 
 Old code is a full expression, full statements, or a keyword argument ``name=value``. Syntax trees
-are compared, so layout and comments have no effect. ``$name`` stands for any expression or name and
-is carried over; the same name stands for equal code. ``*$name`` stands for any number of arguments
+are compared, so layout and comments have no effect. ``$name`` matches any expression or name and
+is carried over; the same name matches equal code. ``*$name`` matches any number of arguments
 or statements, ``**$name`` for any number of keyword arguments. Local variables in old code must be
 written as ``$name``, so that a fault survives renaming. To use a variable of another line in the
 new code, include the line in the old code::
@@ -44,5 +44,5 @@ new code, include the line in the old code::
     + $advantages[$last] *= 2
     + return $advantages
 
-In a file that is not Python, ``$name`` stands for a word, and white space has no effect.
+In a file that is not Python, ``$name`` matches a word, and white space has no effect.
 """

@@ -1,8 +1,8 @@
 """Replacements of Python code that are written as patterns with metavariables.
 
-A pattern is Python in which ``$name`` stands for any expression or identifier, ``*$name`` for any
+A pattern is Python in which ``$name`` matches any expression or identifier, ``*$name`` for any
 number of arguments, elements or statements, and ``**$name`` for any number of keyword arguments.
-The same name stands for equal code. Syntax trees are compared, so layout, comments and quotes have
+The same name matches equal code. Syntax trees are compared, so layout, comments and quotes have
 no effect. The text outside of the replaced code stays equal.
 """
 
@@ -177,7 +177,7 @@ def _blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
 
 
 def _metavariable(node: Any) -> tuple[str, bool]:
-    """Returns the name of a metavariable, or ``""``; and whether it stands for several nodes."""
+    """Returns the name of a metavariable, or ``""``; and whether it matches several nodes."""
     many = True
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Starred):
         node = node.value.value

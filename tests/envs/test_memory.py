@@ -28,9 +28,10 @@ def test_memory_is_one_short_line_whatever_is_written(env, words, form):
 
 
 def test_what_an_agent_writes_is_not_kept(env):
-    """In twenty-five episodes of 120 kB each, memory grows by less than one of their texts.
+    """An episode of three texts of over 20 kB leaves less than 10 kB of memory.
 
-    The smaller growth of two counts: a table of known words sometimes doubles its places.
+    Only bounded caches of short words grow, and a table of words sometimes doubles its places:
+    hence the smaller growth of two counts.
     """
 
     def write(numbers):
@@ -49,4 +50,4 @@ def test_what_an_agent_writes_is_not_kept(env):
         write(range(first, first + 25))
         sizes.append(tracemalloc.get_traced_memory()[0])
     tracemalloc.stop()
-    assert min(np.diff(sizes)) < 40_000
+    assert min(np.diff(sizes)) < 25 * 10_000

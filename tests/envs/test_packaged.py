@@ -154,13 +154,13 @@ def test_an_adapter_takes_only_what_the_agent_did_and_saw(name):
     assert list(inspect.signature(adapter).parameters) == []
 
 
-@pytest.mark.parametrize("blank", ["", " ", "\n\t", "\u2003"])
+@pytest.mark.parametrize("empty", ["", " ", "\n\t", "\u2003"])
 @pytest.mark.parametrize("name", ENVS)
-def test_a_blank_action_changes_nothing_but_the_number_of_steps(name, blank):
+def test_an_empty_action_changes_nothing_but_the_number_of_steps(name, empty):
     env = ENVS[name]()
     env.reset(seed=0)
     before = env.step("search[ada]")
-    after = env.step(blank)
+    after = env.step(empty)
     assert after[1:4] == (0.0, False, False)
     assert (after[4]["parsed"], after[4]["accepted"]) == (False, False)
     assert after[4]["admissible_actions"] == before[4]["admissible_actions"]

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from tests.records.test_records import assert_same, make_rollout, make_step, steps
 from trca.algorithms.rollouts.batch import RolloutBatch
 from trca.records import read_rollouts, to_json, write_rollouts
-from trca.records.failures import Failure
+from trca.records.rollout import Failure
 from trca.records.store import failures_of, from_table, prompts_of, read_table, summaries, to_table
 
 JUDGED = [{"judgments": np.array(bits, np.uint8)} for bits in ([1, 0, 0], [0, 0, 0], [0, 0, 1])]

@@ -12,6 +12,7 @@ from trca.runs.curve import (
     draw_curve,
     moving_mean,
     panel_words,
+    percent,
     plot_curve,
     sparkline,
 )
@@ -222,3 +223,8 @@ def test_small_shares_have_different_labels():
     left.figure.canvas.draw()
     labels = [label.get_text() for label in left.get_yticklabels()]
     assert len(set(labels)) == len(labels)
+
+
+@pytest.mark.parametrize(("share", "label"), [(0.05, "5%"), (0.025, "2.5%"), (0.15, "15%")])
+def test_a_tick_has_the_decimals_that_it_needs(share: float, label: str) -> None:
+    assert percent(share) == label

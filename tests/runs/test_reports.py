@@ -6,7 +6,7 @@ import pytest
 
 from trca.envs.panel import Panel
 from trca.records import Rollout
-from trca.records.failures import Failure
+from trca.records.rollout import Failure
 from trca.runs.reports import Report
 from trca.runs.success_tables import as_markdown, by_task_type
 

@@ -3,6 +3,7 @@
 import json
 import struct
 
+import numpy as np
 import pytest
 
 from tests.cli.commands.test_inspect import played
@@ -45,6 +46,8 @@ def rollouts():
     made = [played(env, task) for _ in range(4)]
     lost = played(env, task)
     lost.won, lost.steps = False, lost.steps[:1]
+    for each in [*made, lost]:
+        each.advantages = np.full(len(each.steps), 0.5)
     return [*made, lost]
 
 
@@ -107,10 +110,17 @@ def wandb_store(folder, name):
             for key, value in row.items():
                 if key == "rollouts._type":
                     tables += 1
-                elif not key.startswith(("_", "rollouts")):
+                elif not key.startswith(("_", "rollouts", "turns")):
                     history.setdefault(key, []).append((int(row["_step"]), json.loads(value)))
     (run_id,) = ids
-    text = next(folder.glob("wandb/offline-run-*/files/media/table/*.json")).read_text()
+    kept = "wandb/offline-run-*/files/media/table"
+    text = next(folder.glob(f"{kept}/rollouts_*.json")).read_text()
+    turns = json.loads(next(folder.glob(f"{kept}/turns_*.json")).read_text())
+    assert turns["columns"][-5:] == ["response", "r^F", "r^B", "A", "operators"]
+    row = dict(zip(turns["columns"], turns["data"][0], strict=True))
+    assert (row["turn"], row["A"]) == (0, 0.5)
+    assert row["observation"]
+    assert any(each[-1] for each in turns["data"])
     return run_id, history, rates[0], tables, text
 
 
@@ -124,6 +134,12 @@ def trackio_store(folder, name):
         for key, value in row.items():
             if key == "rollouts":
                 tables, text = tables + 1, text + json.dumps(value)
+            elif key.startswith("rollout_"):
+                said = value["messages"][2]
+                assert (said["role"], said["metadata"]["A"]) == ("assistant", 0.5)
+                assert {"turn", "r^F", "r^B", "operators"} <= said["metadata"].keys()
+            elif key == "turns":
+                assert value["_type"] == "trackio.table"
             elif key not in ("step", "timestamp"):
                 history.setdefault(key, []).append((row["step"], value))
     return run.name, history, str(run.config["lr"]), tables, text

@@ -4,7 +4,7 @@ import pytest
 
 from tests.toy import Rooms
 from trca.algorithms.rollouts.batch import GroupRequest
-from trca.algorithms.rollouts.loop import RolloutLoop
+from trca.algorithms.rollouts.play import RolloutLoop
 from trca.envs import make
 from trca.policies.engines import ENGINES
 from trca.policies.engines.engine import EngineSpec, SamplingParams

@@ -25,14 +25,11 @@ class Paired:
         task_type: The type, or `ALL`.
         measure: The metric: ``success``, or a further metric such as ``score``.
         tasks: Number of tasks with finished episodes of both policies.
-        first: The first policy's mean over tasks of the mean over episodes.
-        second: The second policy's mean over tasks of the mean over episodes.
+        first: The first policy's mean over tasks of the mean over episodes; ``second`` likewise.
         difference: ``second - first``.
         low: Lower end of the 95% bootstrap interval of the difference, over tasks; NaN if all
             tasks have the same difference.
-        high: Upper end.
-        better: Number of tasks with a higher mean of the second policy.
-        worse: Number of tasks with a lower mean of the second policy.
+        better: Number of tasks with a higher mean of the second policy; ``worse`` likewise.
         p: p-value of the exact two-sided sign test on ``better`` and ``worse``; 1 if both are 0.
     """
 
@@ -50,11 +47,10 @@ class Paired:
 
 
 def read_report(name: str) -> dict[str, Any]:
-    """Reads the JSON file of an evaluation.
+    """Reads the JSON file of an evaluation, by its path with or without ``.json``.
 
-    Args:
-        name: Path of the file, with or without ``.json``, or of a folder. In a folder the file is
-            ``evaluation.json``, the final evaluation of a run, or the only ``evaluation_*.json``.
+    In a folder the file is ``evaluation.json``, the final evaluation of a run, or the only
+    ``evaluation_*.json``.
 
     Raises:
         ValueError: If the file does not exist or is not an evaluation, the folder has several
@@ -84,11 +80,7 @@ def read_report(name: str) -> dict[str, Any]:
 def pair(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[Paired]:
     """Pairs two evaluations by task, in every common metric: all tasks first, then each type.
 
-    A task without a finished episode in one of the evaluations is left out.
-
-    Args:
-        first: An evaluation, a result of `read_report`.
-        second: An evaluation of the same panel.
+    A task without a finished episode in one of the evaluations is left out; see `read_report`.
 
     Raises:
         ValueError: If the panels differ, or no task has finished episodes in both evaluations.

@@ -35,12 +35,9 @@ CLASSES: Final = ("Execution", "Evidence", "Validity", "Other")
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """Statistics of a batch of rollouts.
+    """Statistics of a batch of rollouts, in ``groups`` rollout groups with ``steps`` actions.
 
     Attributes:
-        rollouts: Number of rollouts.
-        groups: Number of rollout groups.
-        steps: Number of actions.
         failure_rate: Share of the rollouts that failed.
         success_free_groups: Share of the groups without a success.
         useful_transitions: Share of the actions of failed rollouts that are not Other; NaN without
@@ -66,12 +63,10 @@ class Diagnosis:
 def diagnose(
     rollouts: Sequence[Rollout], groups: Sequence[object], categories: NDArray[np.int8]
 ) -> Diagnosis:
-    """Diagnoses a batch of rollouts.
+    """Diagnoses a batch of rollouts, without those that have no step.
 
-    Args:
-        rollouts: The rollouts. Rollouts without a step are left out.
-        groups: Key of each rollout's group, such as iteration and number.
-        categories: int8 (M,), the categories of the operators.
+    ``groups`` are keys of the rollouts' groups, such as iteration and number. ``categories``, int8
+    (M,), are those of the operators.
 
     Raises:
         ValueError: If no rollout has a step.
@@ -103,11 +98,7 @@ def diagnose(
 
 
 def transition_classes(batch: StepBatch) -> NDArray[np.int64]:
-    """Classifies transitions: int64 (S,), indices into `CLASSES`.
-
-    Args:
-        batch: S steps.
-    """
+    """Classifies S transitions: int64 (S,), indices into `CLASSES`."""
     evidence, invalidity, execution = (
         batch.judgments[:, batch.categories == category].any(axis=1) for category in range(3)
     )
@@ -178,9 +169,6 @@ def held_out_gap(metrics: Sequence[Mapping[str, Any]]) -> list[str]:
     is more than the half-width of the difference's 95% interval, which is the root of the sum of
     two squares: of the half-width of the mean, by the t interval over the iterations, and of the
     distance from the held-out success to the upper end of its interval.
-
-    Args:
-        metrics: The run's metrics, one row per iteration.
     """
     ends = [n for n, row in enumerate(metrics) if row.get("evaluation/success_high") is not None]
     if not ends or ends[-1] + 1 < WINDOW:

@@ -78,8 +78,7 @@ class Agreement:
 
     Attributes:
         labelled: Number of transitions with both labels.
-        unlabelled: Number of transitions without a readable reply. All remaining attributes exclude
-            these transitions.
+        unlabelled: Number of transitions without a readable reply, which all others exclude.
         agreement: Share of equal labels.
         kappa: Cohen's kappa over the four classes; NaN if the expected agreement is 1.
         kappas: Cohen's kappa of each class against the union of the remaining classes.
@@ -101,13 +100,7 @@ def draw_transitions(
 ) -> list[tuple[Rollout, int]]:
     """Draws transitions of failed rollouts uniformly without replacement.
 
-    Args:
-        rollouts: The rollouts.
-        number: Largest number of transitions.
-        seed: Seed of the draw.
-
-    Returns:
-        Pairs of a rollout and the number of a step.
+    Returns at most ``number`` pairs of a rollout and the number of a step.
     """
     lost = [(r, t) for r in rollouts if not r.won for t in range(len(r.steps))]
     chosen = np.random.default_rng(seed).permutation(len(lost))[:number]
@@ -115,12 +108,7 @@ def draw_transitions(
 
 
 def transition_prompt(rollout: Rollout, number: int) -> str:
-    """Returns the prompt for a transition. It shows only observations of the agent.
-
-    Args:
-        rollout: The rollout.
-        number: Number of the step.
-    """
+    """Returns the prompt for step ``number``. It shows only observations of the agent."""
     steps = rollout.steps
     step, last = steps[number], number + 1 == len(steps)
     action = step.action if step.parsed else f"(no action could be read) {step.response}"
@@ -213,11 +201,9 @@ def label_transitions(
 def operator_labels(
     transitions: Sequence[tuple[Rollout, int]], categories: NDArray[np.int8]
 ) -> NDArray[np.int64]:
-    """Returns the operators' labels of transitions: int64 (P,), indices into `CLASSES`.
+    """Returns the operators' labels of `draw_transitions`: int64 (P,), indices into `CLASSES`.
 
-    Args:
-        transitions: See `draw_transitions`.
-        categories: int8 (M,), the categories of the operators.
+    ``categories``, int8 (M,), are those of the operators.
     """
     rollouts = list({id(rollout): rollout for rollout, _ in transitions}.values())
     starts = np.cumsum([0, *(len(rollout.steps) for rollout in rollouts)])
@@ -227,11 +213,9 @@ def operator_labels(
 
 
 def agreement(operators: NDArray[np.int64], model: NDArray[np.int64]) -> Agreement:
-    """Compares two labels of the same transitions.
+    """Compares two labels of P transitions, int64 (P,): indices into `CLASSES`.
 
-    Args:
-        operators: int64 (P,), indices into `CLASSES`.
-        model: int64 (P,), indices into `CLASSES`, or `UNLABELLED`.
+    Labels of the model may be `UNLABELLED`.
     """
     read = model != UNLABELLED
     table = np.zeros((len(CLASSES), len(CLASSES)), dtype=np.int64)
@@ -258,11 +242,8 @@ def agreement(operators: NDArray[np.int64], model: NDArray[np.int64]) -> Agreeme
 def cohens_kappa(table: NDArray[np.int64]) -> float:
     """Returns Cohen's kappa of two annotators: (p_o - p_e) / (1 - p_e) (Cohen, 1960).
 
-    Args:
-        table: int64 (K, K), the number of items by the labels of the two annotators.
-
-    Returns:
-        At most 1; 0 for the agreement of chance; NaN without items or for p_e = 1.
+    ``table``, int64 (K, K), is the number of items by the labels of the two annotators. Kappa is at
+    most 1; 0 for the agreement of chance; NaN without items or for p_e = 1.
     """
     total = table.sum()
     if not total:

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from trca.common import strict_yaml
 from trca.common.markdown import markdown_table
+from trca.runs import STOPPED
 from trca.runs.folder import RunFolder
-from trca.runs.names import STOPPED
 from trca.runs.reports import read_evaluation
 from trca.tune_configs.files import map_texts, parse
 from trca.tune_configs.run_parameters import RunParameters, method_name
@@ -48,17 +48,14 @@ class Result:
 
     Attributes:
         environment: The environment without version, such as ``ALFWorld``.
-        model: The trained model.
         method: The algorithm, the credit rule of a user's file, and the values of the
             distinguishing settings.
         by: The distinguishing settings by name.
         cells: Percentages by column.
-        panel: Hash of the evaluated panel.
-        tasks: Number of tasks of the panel.
+        panel: Hash of the evaluated panel of ``tasks`` tasks.
         metrics: The run's metrics, one row per iteration.
         settings: The settings that must agree in all runs of a method.
         repeat: Seed, start model and games. Two runs of a method differ in one of them.
-        path: Folder of the run.
     """
 
     environment: str
@@ -79,9 +76,6 @@ class Table:
     """Results on one environment with one model.
 
     Attributes:
-        environment: The environment.
-        model: The model.
-        columns: Names of the columns.
         rows: Values of the runs in percent, by method and column.
         paper: Mean and, if published, standard deviation, by method of the paper and column.
         paper_model: The model of the paper's rows.
@@ -98,12 +92,9 @@ class Table:
 
 
 def read_run(name: str, root: Path | str, by: Sequence[str] = ()) -> Result:
-    """Reads the final result of a run.
+    """Reads the final result of a run, by its name or path.
 
-    Args:
-        name: The run.
-        root: Folder of the runs.
-        by: Distinguishing settings. Their values become part of the method's name.
+    The values of the settings ``by`` become part of the method's name.
 
     Raises:
         ConfigError: If the run does not exist.
@@ -160,11 +151,9 @@ def _brief(value: Any) -> str:
 
 
 def refuse_unfinished(folder: RunFolder) -> None:
-    """Refuses a run without an evaluation of its last iteration.
+    """Raises a `ValueError` for a run without an evaluation of its last iteration.
 
-    Raises:
-        ValueError: If a sweep stopped the run early, or the last iteration is not trained or not
-            evaluated.
+    A sweep stopped the run early, or the last iteration is not trained or not evaluated.
     """
     if stopped := folder.read_json(STOPPED):
         raise ValueError(
@@ -199,9 +188,7 @@ def _settings(folder: RunFolder) -> dict[str, Any]:
 def refuse_mixture(results: Sequence[Result]) -> None:
     """Refuses runs of one method that differ in more than seed, tasks and machine, or in nothing.
 
-    Raises:
-        ValueError: If two runs differ, or repeat each other. The message names the runs and their
-            different settings.
+    Raises a `ValueError` that names the runs and their different settings.
     """
     runs: dict[tuple[str, str, str], list[Result]] = {}
     for result in results:
@@ -224,12 +211,7 @@ def refuse_mixture(results: Sequence[Result]) -> None:
 
 
 def tables(results: Sequence[Result], with_paper: bool = True) -> list[Table]:
-    """Returns one table for each environment and model.
-
-    Raises:
-        ValueError: If runs of one method differ in more than seed, tasks and machine, or in
-            nothing.
-    """
+    """Returns one table for each environment and model; refuses runs as `refuse_mixture` does."""
     refuse_mixture(results)
     made = []
     for environment, model in dict.fromkeys((r.environment, r.model) for r in results):

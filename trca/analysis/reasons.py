@@ -11,17 +11,12 @@ if TYPE_CHECKING:
 
 
 class Reasons:
-    """Evaluates the conditions of recorded steps again, and reports the values in them.
-
-    Attributes:
-        library: The run's rubric library, in its current version.
-    """
+    """Evaluates the conditions of recorded steps again, with the current version of the library."""
 
     def __init__(self, settings: TextParameters) -> None:
         """Loads the library of a run.
 
-        Raises:
-            ValueError: If the environment has no rubric library, or the library is broken.
+        Raises a `ValueError` if the environment has no rubric library, or the library is broken.
         """
         from trca.envs.registration import env_class
         from trca.rubric import Judge
@@ -40,11 +35,7 @@ class Reasons:
         return rollout.operators == self.library.ids
 
     def of(self, rollout: Rollout) -> list[dict[str, tuple[Clause, ...]]]:
-        """Returns the operators that fired on each step, with their true clauses.
-
-        Args:
-            rollout: A rollout with the library's operators; see `knows`.
-        """
+        """Returns the operators that fired on each step, with their true clauses; see `knows`."""
         if not rollout.steps:
             return []
         adapter = self._adapter_class()

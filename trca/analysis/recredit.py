@@ -32,7 +32,7 @@ SIGNS = ("-", "0", "+")
 
 @dataclass(frozen=True)
 class Recredited:
-    """Two advantages of the same S steps.
+    """Two advantages of the same S steps: A before, and A' after.
 
     Attributes:
         before: float64 (S,), A.
@@ -74,14 +74,9 @@ class Side:
 
 @dataclass(frozen=True)
 class Fired:
-    """Statistics of the steps on which an operator fired.
+    """The steps on which an operator fired: means of A and A', share of other signs.
 
-    Attributes:
-        operator: Id of the operator.
-        steps: Number of steps.
-        before: Mean A; NaN for no step.
-        after: Mean A'.
-        flipped: Share of the steps with different signs of A and A'.
+    The means are NaN for no step.
     """
 
     operator: str
@@ -97,12 +92,8 @@ class Change:
 
     Attributes:
         rollouts: Number of rollouts with a step.
-        steps: Number of steps.
-        groups: Number of groups.
         rank_correlation: Spearman's rho over all steps; NaN if A or A' is constant.
         rank_correlation_in_groups: Mean of Spearman's rho over the groups where A and A' vary.
-        before: Statistics of the recorded rule.
-        after: Statistics of the new rule.
         signs: Shares of the steps; rows -, 0, + of A, columns -, 0, + of A'.
         operators: One entry per operator, in library order.
     """
@@ -121,15 +112,10 @@ class Change:
 def recredit(
     iterations: Iterable[Sequence[Rollout]], rule: BoundRule, categories: NDArray[np.int8]
 ) -> tuple[Recredited, int]:
-    """Credits the rollouts of each iteration separately.
+    """Credits the rollouts of each iteration by a rule; each rollout must have a step.
 
-    Args:
-        iterations: The rollouts of each iteration. Each rollout must have a step.
-        rule: The new rule.
-        categories: int8 (M,), the categories of the rollouts' operators.
-
-    Returns:
-        The advantages of all steps, and the number of rollouts.
+    ``categories``, int8 (M,), are those of the rollouts' operators. Returns the advantages of all
+    steps, and the number of rollouts.
 
     Raises:
         ValueError: If the rule reads more than the batch, a rollout has no advantages, or there is
@@ -164,13 +150,7 @@ def recredit(
 
 
 def change(credited: Recredited, rollouts: int, operators: Sequence[str]) -> Change:
-    """Compares the advantages of two rules.
-
-    Args:
-        credited: The advantages of all steps.
-        rollouts: Number of rollouts.
-        operators: Ids of the M operators.
-    """
+    """Compares the advantages of two rules on the steps of some rollouts, with M operators."""
     before, after = credited.before, credited.after
     old, new = np.sign(before).astype(int) + 1, np.sign(after).astype(int) + 1
     signs = np.bincount(3 * old + new, minlength=9).reshape(3, 3) / len(old)

@@ -54,8 +54,7 @@ class Usage:
         requests: Answered requests.
         retries: Repeated attempts of requests with a reply.
         failures: Requests without a usable answer after all attempts.
-        prompt_tokens: Prompt tokens that the endpoint reports, also for unusable answers.
-        completion_tokens: Completion tokens that the endpoint reports, also for unusable answers.
+        prompt_tokens: Tokens that the endpoint reports, also for unusable answers.
         uncounted: Answered requests without reported tokens.
     """
 
@@ -247,11 +246,9 @@ class ChatEndpoint:
 
 
 def check_url(url: str) -> None:
-    """Checks a base URL.
+    """Raises a `ValueError` for a malformed base URL.
 
-    Raises:
-        ValueError: If the URL is malformed, or has a user, a password or a query, which logs would
-            show.
+    The URL has no user, password or query, which logs would show.
     """
     wrong = "the base URL must read like http://127.0.0.1:8000/v1"
     try:

@@ -41,18 +41,10 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
 def numbered_rows(
     path: Path, refusal: Callable[[int, str], Exception]
 ) -> Iterator[tuple[int, Any]]:
-    """Reads a file with one JSON value per line, which may be compressed as ``.gz`` or ``.xz``.
+    """Yields number, from 1, and value of each line of JSON; reads ``.gz`` and ``.xz``, too.
 
-    Args:
-        path: The file.
-        refusal: Makes the error for a line, from its number and the problem.
-
-    Yields:
-        The number of each line, from 1, and its value.
-
-    Raises:
-        FileNotFoundError: If the file does not exist.
-        Exception: The refusal, if a line is not JSON, or the file is broken or truncated.
+    ``refusal`` makes the error for a line, from its number and the problem: the line is not JSON,
+    or the file is broken or truncated. Raises `FileNotFoundError` if the file does not exist.
     """
     number = 0
     try:

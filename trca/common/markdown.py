@@ -14,13 +14,8 @@ def markdown_table(
 ) -> str:
     """Returns a Markdown table that ends with a line break.
 
-    A vertical bar in a cell is escaped, a line break becomes a space, and -0.00 becomes 0.00.
-
-    Args:
-        head: Names of the columns.
-        rows: One sequence of cells per row.
-        text_columns: Number of first columns that are aligned left. The remaining columns hold
-            numbers and are aligned right.
+    A vertical bar in a cell is escaped, a line break becomes a space, and -0.00 becomes 0.00. The
+    first ``text_columns`` are aligned left, the columns of numbers right.
 
     Raises:
         ValueError: If a row has another number of cells than the head.

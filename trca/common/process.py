@@ -89,10 +89,8 @@ def own_memory_mb(process: Any = None) -> float:
     """Returns the unshared memory of this process in megabytes; off Linux, the peak memory.
 
     Shared memory does not count: mapped files and Ray's object store. A process gathers the pages
-    of the object store as it reads objects, which would look like growing memory.
-
-    Args:
-        process: Ignored; an argument of RLlib's ``foreach_learner`` and similar methods.
+    of the object store as it reads objects, which would look like growing memory. RLlib's
+    ``foreach_learner`` and similar methods pass a ``process``, which is ignored.
     """
     try:
         resident, shared = map(int, Path("/proc/self/statm").read_text("ascii").split()[1:3])

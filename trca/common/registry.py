@@ -100,11 +100,7 @@ class Registry(Generic[T]):
         return getattr(module, attribute)  # type: ignore[no-any-return]
 
     def check(self, name: str) -> str:
-        """Returns the name if `get` accepts it.
-
-        Raises:
-            ValueError: As in `get`.
-        """
+        """Returns the name if `get` accepts it; raises a `ValueError` as `get` does."""
         if name not in self._entries:
             self.get(name)
         return name
@@ -146,7 +142,7 @@ def load_file(path: Path) -> ModuleType:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, path.absolute())
     if spec is None or spec.loader is None:
-        raise ValueError(f"{path} is no Python file")
+        raise ValueError(f"{path} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:

@@ -27,11 +27,7 @@ MAX_BYTES: Final = 64 * 1024
 
 
 def read_text(path: Path) -> str:
-    """Reads a small text file.
-
-    Raises:
-        ValueError: If the file is larger than `MAX_BYTES` or not UTF-8.
-    """
+    """Reads a small text file; `ValueError` above `MAX_BYTES`, and if it is not UTF-8."""
     if path.stat().st_size > MAX_BYTES:
         raise ValueError(f"larger than {MAX_BYTES} bytes")
     try:
@@ -41,11 +37,7 @@ def read_text(path: Path) -> str:
 
 
 def parse(text: str) -> Any:
-    """Parses a YAML text.
-
-    Raises:
-        ValueError: If the text is not strict YAML; gives the reason in one line.
-    """
+    """Parses a YAML text; raises a `ValueError` of one line if it is not strict YAML."""
     try:
         return yaml.load(text, _Loader)
     except yaml.MarkedYAMLError as error:

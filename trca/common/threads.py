@@ -43,7 +43,6 @@ class Call(Future[Any]):
     Attributes:
         rest: The later calls for the same thread.
         since: Start of the call, by `time.monotonic`; 0 before the start.
-        warned: Whether a warning about a slow call was logged.
     """
 
     def __init__(self, function: Callable[..., Any], args: Sequence[Any], rest: deque[Call]):

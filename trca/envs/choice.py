@@ -61,7 +61,7 @@ class ActionChoice(gymnasium.Wrapper[Vector, np.int64, str, str], RecordConstruc
 
     ``Discrete(choices)`` chooses one of the admissible actions. A number without admissible action
     counts as an unreadable action: the environment answers it, and ``accepted`` in ``info`` is
-    False. The instruction fills in the blank of an open action, such as ``search[<your query>]``.
+    False. The instruction fills in the gap of an open action, such as ``search[<your query>]``.
     ``info`` is the ``info`` of the text environment with the observation as ``text``. ``facts`` are
     left out, since RLlib's episode recorder cannot write dataclasses.
     """

@@ -24,7 +24,7 @@ class Demonstration:
 
     Attributes:
         action: The action.
-        subgoal: The demonstrator's subgoal; blank without plans.
+        subgoal: The demonstrator's subgoal; empty without plans.
         random: Whether the action is random. A random action follows no new subgoal.
     """
 
@@ -110,7 +110,7 @@ class Demonstrations(gymnasium.Wrapper[str, str, str, str]):
 def random_action(
     env: Any, admissible: Sequence[str], deliberate: tuple[str, ...], draw: random.Random
 ) -> str:
-    """Draws an admissible action without a deliberate beginning. The environment fills in a blank.
+    """Draws an admissible action without a deliberate beginning. The environment fills in a gap.
 
     Raises:
         ValueError: If every admissible action is deliberate.

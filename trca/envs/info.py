@@ -44,13 +44,13 @@ class TextInfo(TypedDict, total=False):
     """Structural key s~ of the state *before* the action. After ``reset``: key of the first state.
     """
     memory: str
-    """One short line that sums up the agent's observations so far; may be blank."""
+    """One short line that sums up the agent's observations so far; may be empty."""
     next_context: str
     """Structural key of the state after the action."""
     facts: Any
     """The adapter's facts of this transition, a frozen dataclass."""
     parsed: bool
-    """False if the action is blank (`UNPARSED`)."""
+    """False if the action is empty (`UNPARSED`)."""
     accepted: bool
     """Whether the environment carried out the action."""
     won: bool

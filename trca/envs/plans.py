@@ -11,7 +11,7 @@ response without action if
 - a tag is missing, repeated or out of order;
 - there is text between two parts;
 - the switch is neither KEEP nor SWITCH (in upper or lower case);
-- the action or the subgoal is blank;
+- the action or the subgoal is empty;
 - the subgoal has more than `LONGEST_SUBGOAL` characters, or contains ``<`` or ``>``, which could
   form a tag or a special token in the next prompt.
 

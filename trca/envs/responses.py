@@ -69,7 +69,7 @@ class ResponseFormat:
         read: Reads a response; accepts any string. Tags are ASCII.
         stop: Stop strings. Generation ends directly after a stop string.
         prompt: Writes the prompt for this format; None for the standard templates.
-        instructions: How the template ``paper`` asks for this format. ``{choice}`` stands for "an
+        instructions: How the template ``paper`` asks for this format. ``{choice}`` becomes "an
             action" or "an admissible action". None asks for a thought and an action.
         whole_history: Whether the history in a prompt shows complete responses instead of actions.
         write: Writes a response from a thought and an action; None if nothing needs such responses.

@@ -50,12 +50,12 @@ def as_action(text: str, admissible: Sequence[str] = ()) -> str:
         TypeError: If the text is not a string.
     """
     if not isinstance(text, str):
-        raise TypeError(f"the action is {text!r:.80}: give a string, blank for no readable action")
+        raise TypeError(f"the action is {text!r:.80}: give a string, empty if unreadable")
     return UNPARSED if _NO_TEXT.search(text) and text not in admissible else text
 
 
 def filled(action: str, text: str) -> str:
-    """Returns one of `TextEnv.open_actions` with a text in place of its blank."""
+    """Returns one of `TextEnv.open_actions` with a text in its gap."""
     return _BLANK.sub(lambda _: text, action)
 
 
@@ -135,8 +135,8 @@ class TextEnv(gymnasium.Env[str, str], ABC):
             `trca.policies.tiny.TinySpec`.
         language: Names of the arguments that change the texts of the environment, such as its tasks
             or their wording. The tiny policy is rebuilt only if one of these arguments changes.
-            None stands for all arguments except ``split``, ``max_steps`` and ``render_mode``.
-        open_actions: Admissible actions with a blank that the agent fills in, such as
+            None means all arguments except ``split``, ``max_steps`` and ``render_mode``.
+        open_actions: Admissible actions with a gap that the agent fills in, such as
             ``search[<your query>]``. All further admissible actions are sent as they are, also
             with a text in angle brackets.
         idle_actions: Admissible actions that are always available and change nothing. Short prompts
@@ -328,9 +328,9 @@ class TextEnv(gymnasium.Env[str, str], ABC):
         return observation, dict(self._info(admissible))
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        """Carries out an action. Any string is legal; blank stands for an unreadable response.
+        """Carries out an action. Any string is legal; an empty string is an unreadable response.
 
-        An action with control characters or surrogates counts as blank (`as_action`).
+        An action with control characters or surrogates counts as empty (`as_action`).
 
         Raises:
             gymnasium.error.ResetNeeded: Before the first ``reset`` and after the end of an episode.

@@ -1,4 +1,4 @@
-"""`Rollout` and `Step`: the records of one episode of one agent."""
+"""`Rollout` and `Step`: the records of one episode of one agent; and of failures."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Step:
             sampler does not report them.
         observation: The observation before the action.
         response: The response as text.
-        action: The action for the environment; blank for a malformed response.
+        action: The action for the environment; empty for a malformed response.
         context: Structural key of the state before the action.
         next_context: Structural key of the state after the action.
         reward: Environment reward r_{i,t}.
@@ -39,7 +39,7 @@ class Step:
         breakthrough: r^B with the budgets of the algorithm.
         facts: Facts of the transition that differ from their defaults, as plain JSON types.
         version: Version of the weights that sampled the response.
-        demonstration: The response of a teacher in this state; blank without a teacher.
+        demonstration: The response of a teacher in this state; empty without a teacher.
         milestone: Whether the action completed a subgoal of the environment; `None` if the
             environment has no milestones.
     """
@@ -115,6 +115,37 @@ class Rollout:
     def env_steps(self) -> int:
         """Returns the number of interaction steps T_i (RLlib's name)."""
         return len(self.steps)
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Missing rollouts of a group: its number, its task, their number, the error on one line."""
+
+    group: int
+    task_id: str
+    rollouts: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Incident:
+    """A failure, and the action taken.
+
+    Attributes:
+        time: Time of the failure, in seconds since the epoch.
+        kind: Failed part: ``rollout``, ``env runner``, ``engine``, ``learner`` or ``driver``.
+        which: Name of the failed part, such as ``3 of group 0``.
+        task_id: Id of the task; empty for a failure that concerns no task.
+        reason: The error, on one line.
+        action: The action taken: ``retried``, ``dropped`` or a description.
+    """
+
+    time: float
+    kind: str
+    which: str
+    task_id: str
+    reason: str
+    action: str
 
 
 def assign_advantages(rollouts: Sequence[Rollout], advantages: NDArray[np.float64]) -> None:

@@ -10,8 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from trca.records.failures import Failure
-from trca.records.rollout import DEFAULT_MODULE, Rollout, Step
+from trca.records.rollout import DEFAULT_MODULE, Failure, Rollout, Step
 
 ARRAYS: Final = {
     "prompt_ids": np.int32,

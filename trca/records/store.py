@@ -27,8 +27,7 @@ from pyarrow.dataset import dataset
 from pyarrow.fs import FileSystem
 
 from trca.common.files import FileVersion, versions, writing
-from trca.records.failures import Failure
-from trca.records.rollout import Rollout, Step
+from trca.records.rollout import Failure, Rollout, Step
 from trca.records.rollout_json import ARRAYS, read_lines
 
 _TEXT: Final = pa.large_string()

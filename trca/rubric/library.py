@@ -71,7 +71,7 @@ class Provenance(Record):
     replies: int = Field(ge=1, description="number of replies, including invalid replies")
     refused: tuple[str, ...] = Field(strict=False, description="errors of earlier replies")
     prompt_sha256: str = Field(description="SHA-256 of the prompt")
-    prompt: str = Field(description="complete prompt of the model; blank if it is too long")
+    prompt: str = Field(description="complete prompt of the model; empty if it is too long")
 
 
 class RubricLibrary(FileRecord):

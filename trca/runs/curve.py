@@ -54,14 +54,10 @@ def moving_mean(values: NDArray[np.float64], window: int = WINDOW) -> NDArray[np
 def draw_curve(rows: Sequence[Mapping[str, Any]], path: Path, title: str, panel: str = "") -> None:
     """Draws a run's metrics to a PNG: success above, rubric rewards below.
 
-    Args:
-        rows: One mapping per iteration: ``trajectories``, ``success_rate``, and optionally
-            ``evaluation/success_rate`` with its interval ``evaluation/success_low`` and
-            ``evaluation/success_high``, ``evaluation/n``, ``foundational_reward``,
-            ``breakthrough_reward``.
-        path: The file, replaced atomically.
-        title: The title: run, algorithm and environment.
-        panel: Description of the tasks, for the line below the title.
+    ``rows`` has a mapping per iteration: ``trajectories``, ``success_rate``, and optionally
+    ``evaluation/success_rate`` with its interval ``evaluation/success_low`` and
+    ``evaluation/success_high``, ``evaluation/n``, ``foundational_reward``, ``breakthrough_reward``.
+    The title names run, algorithm and environment; ``panel`` describes the tasks below the title.
     """
     with figure_in(path, (7.2, 5.8)) as figure:
         plot_curve(figure, rows, title, panel)
@@ -146,10 +142,13 @@ def figure_in(
 
 def success_axis(axis: Any) -> None:
     """Formats the vertical axis for success rates."""
-    from matplotlib.ticker import PercentFormatter
-
     axis.set_ylim(-0.02, 1.02)
-    axis.yaxis.set_major_formatter(PercentFormatter(1))
+    axis.yaxis.set_major_formatter(percent)
+
+
+def percent(share: float, _place: int = 0) -> str:
+    """Returns the label of a tick: 5%, or 2.5%."""
+    return f"{100 * share:.4g}%"
 
 
 def sparkline(values: NDArray[np.float64], width: int = 40) -> str:

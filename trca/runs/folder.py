@@ -23,6 +23,7 @@ import itertools
 import json
 import os
 import re
+import shlex
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
@@ -31,6 +32,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import yaml
@@ -39,15 +41,14 @@ from trca.common.cache import cache_folder
 from trca.common.files import HeldError, held, holder, point_link, write_text, writing_folder
 from trca.common.json_lines import append_lines, read_lines
 from trca.common.names import nearest
-from trca.runs.names import TRIALS
+from trca.runs import TRIALS
 from trca.runs.own_files import by_content, keep, restore
-from trca.runs.refusals import check_letters, check_writable, not_writable, quoted, taken
 from trca.tune_configs.files import ConfigError, parse
 
 if TYPE_CHECKING:
     from ray.train._internal.storage import StorageContext
 
-    from trca.records.failures import Incident
+    from trca.records.rollout import Incident
     from trca.runs.storage import Storage
 
 DEFAULT_ROOT: Final = Path("outputs")
@@ -61,12 +62,7 @@ Which = Literal["best", "last"]
 
 
 class RunFolder:
-    """The folder of a run.
-
-    Attributes:
-        path: Path of the folder.
-        storage: The shared storage that holds a copy of the folder; `None` for a local run.
-    """
+    """The folder of a run, and the shared storage with a copy; `None` for a local run."""
 
     def __init__(self, path: Path, storage: Storage | None = None) -> None:
         self.path = path
@@ -74,22 +70,17 @@ class RunFolder:
 
     @classmethod
     def create(cls, root: Path | str, name: str, numbered: bool = True) -> RunFolder:
-        """Creates a new folder, and never changes an existing folder.
+        """Creates a new folder in a folder of runs or at its URI; never changes an existing folder.
 
-        Args:
-            root: The folder of the runs, or its URI.
-            name: The run's name.
-            numbered: Whether to add a number to an existing name. Otherwise an existing name is an
-                error.
+        An existing name gets a number, or is an error if not ``numbered``.
 
         Raises:
             ConfigError: If the name is not a valid folder name or exists, or the folder is not
                 writable. The message names the fix.
         """
         cls.check_name(root, name, numbered)
-        storage = _storage(root)
+        storage, folder = _place(root)
         stored = storage.runs() if storage else []
-        folder = storage.cache if storage else Path(root)
         for number in itertools.count(1):
             path = folder / (name if number == 1 else f"{name}-{number}")
             if path.name in stored:
@@ -97,28 +88,30 @@ class RunFolder:
             try:
                 folder.mkdir(parents=True, exist_ok=True)
                 path.mkdir()
+                break
             except FileExistsError:
                 if not numbered:
-                    raise ConfigError(taken(path, storage)) from None
+                    raise ConfigError(_taken(path, storage)) from None
             except OSError as error:
-                raise ConfigError(not_writable(path, error)) from None
-            else:
-                return cls(path, storage)
-        raise AssertionError
+                raise ConfigError(_not_writable(path, error)) from None
+        return cls(path, storage)
 
     @classmethod
     def check_name(cls, root: Path | str, name: str, numbered: bool = False) -> None:
-        """Refuses the name of a new run that `create` refuses. Writes nothing.
-
-        Raises:
-            ConfigError: As `create`.
-        """
-        check_letters(name)
-        storage = _storage(root)
-        path = (storage.cache if storage else Path(root)) / name
+        """Refuses the name of a new run as `create` does. Writes nothing."""
+        if not re.fullmatch(r"[\w.+=-]+", name) or name.strip(".") == "":
+            raise ConfigError(f"the name {name!r}: use letters, digits and . _ - + =")
+        storage, folder = _place(root)
+        path = folder / name
         if not numbered and (name in storage.runs() if storage else path.exists()):
-            raise ConfigError(taken(path, storage))
-        check_writable(path.parent)
+            raise ConfigError(_taken(path, storage))
+        there = next(each for each in (folder, *folder.absolute().parents) if each.exists())
+        if not there.is_dir():
+            raise ConfigError(f"{folder}: a file is in the way: name a folder")
+        try:
+            TemporaryDirectory(dir=there).cleanup()  # root may not write to /proc
+        except OSError as error:
+            raise ConfigError(_not_writable(folder, error)) from None
 
     @classmethod
     def open(cls, name_or_path: str | Path, root: Path | str = DEFAULT_ROOT) -> RunFolder:
@@ -145,18 +138,14 @@ class RunFolder:
         if (folder := Path(name_or_path).expanduser()).is_dir():
             inner = sorted(file.parent for file in folder.glob("*/config.yaml"))
             hint = f". A run in it: {inner[0]}" if inner else ""
-            raise ConfigError(f"{name_or_path} is no run: it has no config.yaml{hint}")
+            raise ConfigError(f"{name_or_path} is not a run: it has no config.yaml{hint}")
         runs = [p.parent.name for p in root.glob("*/config.yaml")] if root.is_dir() else []
         hint = nearest(Path(name_or_path).name, runs) if runs else f"there are no runs in {root}/"
         raise ConfigError(f"no run {str(name_or_path)!r}: {hint}")
 
     @classmethod
     def open_run(cls, name_or_path: str | Path, root: Path | str = DEFAULT_ROOT) -> RunFolder:
-        """Finds a run as `open` does, and refuses the folder of a sweep.
-
-        Raises:
-            ConfigError: If the run does not exist, or is a sweep.
-        """
+        """Finds a run as `open` does; raises a `ConfigError` for the folder of a sweep, too."""
         folder = cls.open(name_or_path, root)
         if trials := sorted(file.parent for file in (folder.path / TRIALS).glob("*/trial.json")):
             raise ConfigError(f"{folder.path} is a sweep: name a trial of it, such as {trials[0]}")
@@ -166,8 +155,8 @@ class RunFolder:
     def at(cls, path: str | Path) -> RunFolder:
         """Opens or creates the folder at a path, or the local copy at a URI without a download."""
         parent, _, name = str(path).rstrip("/").rpartition("/")
-        storage = _storage(parent)
-        folder = cls(storage.cache / name if storage else Path(path).absolute(), storage)
+        storage, place = _place(parent)
+        folder = cls(place / name if storage else Path(path).absolute(), storage)
         folder.path.mkdir(parents=True, exist_ok=True)
         return folder
 
@@ -191,14 +180,13 @@ class RunFolder:
 
     def trial(self, name: str) -> RunFolder:
         """Returns the run folder of a sweep's trial. The folder may not exist yet."""
-        place = f"{self.address}/{TRIALS}"
-        return RunFolder(self.path / TRIALS / name, _storage(place))
+        return RunFolder(self.path / TRIALS / name, _storage(f"{self.address}/{TRIALS}"))
 
     @classmethod
     def exists(cls, name: str, root: Path | str = DEFAULT_ROOT) -> bool:
         """Whether ``root`` contains a run with this name."""
-        storage = _storage(root)
-        return name in storage.runs() if storage else (Path(root) / name / "config.yaml").is_file()
+        storage, folder = _place(root)
+        return name in storage.runs() if storage else (folder / name / "config.yaml").is_file()
 
     @property
     def name(self) -> str:
@@ -213,8 +201,7 @@ class RunFolder:
     def push(self) -> None:
         """Copies changes to the shared storage, if the run has one.
 
-        Raises:
-            ConfigError: If the storage is not writable. The local folder is still complete.
+        Raises a `ConfigError` if the storage is not writable. The local folder is still complete.
         """
         if self.storage:
             self.storage.push(self.name)
@@ -246,7 +233,7 @@ class RunFolder:
                         f"{self.path} is in use by process {error}: wait until it ends, or stop it"
                     ) from None
                 except OSError as error:
-                    raise ConfigError(not_writable(self.path, error)) from None
+                    raise ConfigError(_not_writable(self.path, error)) from None
             yield
 
     def write_settings(self, settings: Mapping[str, Any]) -> None:
@@ -260,20 +247,15 @@ class RunFolder:
     def read_config(self) -> dict[str, Any]:
         """Returns the run's settings, with absolute paths of the copied files.
 
-        Raises:
-            ConfigError: If a copy is missing or changed.
+        Raises a `ConfigError` if a copy is missing or changed.
         """
         path = self.path / "config.yaml"
         return restore(parse(path.read_text("utf-8"), str(path)), self.path, self.own_files())
 
     def differing(self, settings: Mapping[str, Any], left_out: Set[str] = frozenset()) -> str:
-        """How other settings differ from the run's, in words; empty if they do not.
+        """How other flat settings differ from the run's, in words; empty if they do not.
 
-        Files of the user are compared by name and content.
-
-        Args:
-            settings: Flat settings. A key that the run lacks does not count.
-            left_out: Keys that are not compared.
+        Files of the user are compared by name and content. A key that the run lacks does not count.
         """
         has, other = by_content(self.read_config()), parse(yaml.safe_dump(by_content(settings)))
         for key, value in other.items():
@@ -347,11 +329,7 @@ class RunFolder:
         return folder
 
     def checkpoint(self, which: Which = "last") -> Path:
-        """Returns the folder of the best or the last checkpoint.
-
-        Raises:
-            ConfigError: If the run has no checkpoint.
-        """
+        """Returns the folder of the best or the last checkpoint; `ConfigError` if there is none."""
         link = self.path / "checkpoints" / which
         if not link.exists() and self.has_checkpoint():
             raise ConfigError(
@@ -378,12 +356,9 @@ class RunFolder:
         return _number(self.checkpoint(which))
 
     def save_checkpoint(self, iteration: int, write: Callable[[Path], object], best: bool) -> Path:
-        """Writes a checkpoint. Old checkpoints are removed after the new checkpoint is complete.
+        """Calls ``write`` with the absolute path of a folder for a checkpoint.
 
-        Args:
-            iteration: The iteration of the checkpoint.
-            write: Writes the checkpoint into a folder, given by its absolute path.
-            best: Whether this is the best checkpoint so far.
+        Old checkpoints are removed after the new checkpoint is complete.
 
         Raises:
             OSError: If the checkpoint cannot be written. The old checkpoints are unchanged.
@@ -412,6 +387,30 @@ def _storage_at(uri: str, cached_in: Path) -> Storage:
     from trca.runs.storage import Storage
 
     return Storage(uri)
+
+
+def _place(root: Path | str) -> tuple[Storage | None, Path]:
+    """The storage of a folder of runs, if the root is a URI, and the folder on this machine."""
+    storage = _storage(root)
+    return storage, storage.cache if storage else Path(root)
+
+
+def _taken(path: Path, storage: Storage | None) -> str:
+    """The error for the name of a run that exists."""
+    address = f"{storage.uri}/{path.name}" if storage else path
+    fix = f"continue the run: --resume {quoted(address)}"
+    if not (storage or (path / "config.yaml").is_file()):
+        fix = "delete the folder, unless a run is just starting in the folder"
+    return f"{address} exists: choose another --name, or {fix}"
+
+
+def _not_writable(path: Path, error: OSError) -> str:
+    return f"cannot write to {path}: {error.strerror or error}: choose another --storage-path"
+
+
+def quoted(path: Path | str) -> str:
+    """Quotes a path for a shell."""
+    return shlex.quote(str(path))
 
 
 def is_uri(path: object) -> bool:

@@ -24,12 +24,7 @@ _KEPT: Final = strict_yaml.SUFFIXES | {".py"}
 def keep(settings: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """Copies the user's files into the run folder and records their hashes.
 
-    Args:
-        settings: Flat settings with absolute paths.
-        folder: The run's folder.
-
-    Returns:
-        The settings with the copies, such as ``files/name``, in place of the originals.
+    Returns the flat settings with the copies, such as ``files/name``, in place of absolute paths.
     """
     copies = (folder / FOLDER).resolve()
     originals: dict[Path, None] = {}
@@ -68,10 +63,7 @@ def restore(
 ) -> dict[str, Any]:
     """Returns a run's settings with absolute paths of the copies.
 
-    Args:
-        settings: Flat settings, a result of `keep`.
-        folder: The run's folder.
-        copies: The contents of ``files.json``: source and hash of each copy.
+    ``copies`` are the contents of ``files.json``: source and hash of each copy.
 
     Raises:
         ConfigError: If a copy is missing or changed.
@@ -127,7 +119,7 @@ def _names(files: Iterable[Path]) -> dict[Path, Path]:
 
     Copies from the first folder are at the top, copies from further folders in 2, 3 and so on.
     Copies from one folder stay in one folder under their names, and libraries at their place
-    beside a Python file, because the files may open each other.
+    next to a Python file, because the files may open each other.
     """
     folders: dict[Path, Path] = {}
     names: dict[Path, Path] = {}

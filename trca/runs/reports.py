@@ -23,12 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Report:
-    """The outcomes of one panel.
-
-    Attributes:
-        panel: The panel. The outcomes contain each of its tasks for every seed.
-        outcomes: One outcome per task and seed.
-    """
+    """The outcomes of one panel: for each of its tasks one per seed."""
 
     panel: Panel
     outcomes: tuple[Outcome, ...]
@@ -65,12 +60,10 @@ class Report:
         return cls(panel, tuple(outcomes))
 
     def write(self, path: Path, record: Mapping[str, Any] | None = None, **about: object) -> None:
-        """Writes ``path.json`` and ``path.md``.
+        """Writes ``path.json`` and ``path.md``; the path has no suffix.
 
-        Args:
-            path: Path without a suffix.
-            record: Entries of the JSON file only, such as versions.
-            about: Entries of both files, such as the policy.
+        ``about`` are entries of both files, such as the policy; ``record`` are entries of the JSON
+        file only, such as versions.
         """
         rows = by_task_type(self.outcomes)
         data = {
@@ -142,9 +135,9 @@ def read_evaluation(path: Path) -> dict[str, Any]:
     except ValidationError as error:
         detail = error.errors(include_url=False)[0]
         where = ".".join(map(str, detail["loc"]))
-        raise ValueError(f"{path} is no evaluation: {where}: {detail['msg']}") from None
+        raise ValueError(f"{path} is not an evaluation: {where}: {detail['msg']}") from None
     except ValueError as error:
-        raise ValueError(f"{path} is no evaluation: {error}") from None
+        raise ValueError(f"{path} is not an evaluation: {error}") from None
     return data
 
 

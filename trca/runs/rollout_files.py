@@ -37,12 +37,7 @@ def iteration_files(folder: RunFolder, kind: Kind) -> dict[int, Path]:
 def recorded(
     folder: RunFolder, kind: Kind = "train", iterations: Sequence[int] | None = None
 ) -> dict[int, Path]:
-    """Returns the recorded files of a run by iteration.
-
-    Args:
-        folder: The run.
-        kind: The kind of rollouts.
-        iterations: Requested iterations; `None` for all.
+    """Returns the recorded files of a run by iteration; of some iterations, or of all.
 
     Raises:
         ConfigError: If no iteration is recorded, or a requested iteration is not. The message lists
@@ -65,8 +60,7 @@ def recorded(
 def load_library(env: str, env_config: Mapping[str, Any]) -> RubricLibrary | None:
     """Loads the rubric library of an environment; returns `None` for no library.
 
-    Raises:
-        ValueError: If the environment is unknown, or the library is broken.
+    Raises a `ValueError` if the environment is unknown, or the library is broken.
     """
     from trca.envs.registration import env_class
     from trca.rubric import RubricLibrary
@@ -78,8 +72,7 @@ def load_library(env: str, env_config: Mapping[str, Any]) -> RubricLibrary | Non
 def agent_operators(env: str, env_config: Mapping[str, Any]) -> dict[str, Operators]:
     """Returns the rubric operators of each agent: of the single agent, or of each role of a team.
 
-    Raises:
-        ValueError: If the environment or team is unknown, or the library is broken.
+    Raises a `ValueError` if the environment or team is unknown, or the library is broken.
     """
     from trca.envs.annotate import NO_OPERATORS, Operators
     from trca.envs.teams.env import role_operators
@@ -98,13 +91,9 @@ def judged(
 ) -> Iterator[tuple[int, dict[str, list[Rollout]]]]:
     """Yields each iteration with its rollouts by agent, without empty rollouts.
 
-    Args:
-        paths: Files by iteration.
-        operators: Expected operators of each agent.
-        fix: A further fix for rollouts of other settings, such as ``name a, or ``, for errors.
-
     Raises:
-        ValueError: If the rollouts have another agent or another rubric library.
+        ValueError: If the rollouts have another agent or another rubric library. ``fix`` is a
+            further fix for the message, such as ``name a, or ``.
     """
     from trca.records import by_agent, read_rollouts
 

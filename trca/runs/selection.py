@@ -31,9 +31,7 @@ class Selection:
     """The selection of a checkpoint.
 
     Attributes:
-        which: ``best`` or ``last``.
-        iteration: The iteration of the checkpoint.
-        metric: The selection metric; blank for ``last``.
+        metric: The selection metric; empty for ``last``.
         value: Value of the metric at the checkpoint.
         candidates: Number of iterations with the metric.
         panel: Record of the metric's panel, as in ``panels.json``.
@@ -50,8 +48,7 @@ class Selection:
     def of(cls, run: RunFolder, which: Which) -> Selection:
         """Reads the selection of a checkpoint from the metrics and panels of its run.
 
-        Raises:
-            ConfigError: If the run has no checkpoint, or its files do not contain the selection.
+        Raises a `ConfigError` without a checkpoint, or if the files do not contain the selection.
         """
         iteration = run.checkpoint_iteration(which)
         if which == "last":
@@ -83,11 +80,7 @@ class Selection:
         return [task_id for task_id in panel.task_ids if task_id in selecting]
 
     def others(self, panel: Panel) -> Panel:
-        """Returns a panel without the tasks of the selection.
-
-        Raises:
-            ConfigError: If no task is left.
-        """
+        """Returns a panel without the tasks of the selection; `ConfigError` if no task is left."""
         selecting = frozenset(self.overlap(panel))
         left = tuple(task_id for task_id in panel.task_ids if task_id not in selecting)
         if not left:

@@ -21,7 +21,7 @@ from pyarrow.fs import FileSelector, FileSystem, FileType, copy_files
 
 from trca.common.cache import cache_folder, digest
 from trca.common.files import HeldError, held, write_text
-from trca.runs.names import STOPPED, TRIALS
+from trca.runs import STOPPED, TRIALS
 from trca.tune_configs.files import ConfigError
 
 if TYPE_CHECKING:
@@ -43,12 +43,7 @@ _LINK: Final = ".link"
 
 
 class Storage:
-    """The folder at a URI that holds runs.
-
-    Attributes:
-        uri: The URI.
-        cache: The local folder of the copies of the runs.
-    """
+    """The folder at a URI that holds runs, and the local folder of their copies, the ``cache``."""
 
     def __init__(
         self,
@@ -57,16 +52,11 @@ class Storage:
         cache: Path | None = None,
         foreign: Sequence[str] = (),
     ) -> None:
-        """Opens the storage.
+        """Opens the storage; file system, path and local folder follow from the URI by default.
 
-        Args:
-            uri: The URI.
-            place: File system and path; by default the URI's.
-            cache: The local folder; by default in the cache of this package.
-            foreign: Patterns of names that another program writes into the folders of runs.
+        ``foreign`` are patterns of names that another program writes into the folders of runs.
 
-        Raises:
-            ConfigError: If pyarrow has no file system for the URI.
+        Raises a `ConfigError` if pyarrow has no file system for the URI.
         """
         self.uri = uri.rstrip("/")
         self.cache = cache or cache_folder() / "runs" / digest(self.uri)

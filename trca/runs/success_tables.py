@@ -28,14 +28,11 @@ class Outcome:
     """One episode of an evaluation.
 
     Attributes:
-        task_id: Id of the task.
-        task_type: Type of the task.
-        seed: Seed of the sampling.
         won: Whether the episode succeeded; `None` for a missing episode.
         steps: Number of steps.
         measures: Further metrics by name, such as ``f1``.
         failure: The technical reason of a missing episode.
-        parsed: Number of steps whose response contained an action; None if unknown.
+        parsed: Number of steps whose response contained an action; `None` if unknown.
     """
 
     task_id: str
@@ -50,23 +47,20 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Success of one task type.
+    """Success of one task type, or of `ALL`.
 
     Attributes:
-        task_type: The type, or `ALL`.
         n: Finished episodes.
-        won: Successful episodes.
         mean: Mean over tasks of the share of successful episodes; ``won / n`` if no episode is
             missing; `None` without episodes.
         low: Lower end of the 95% interval: Wilson's interval, or the bootstrap interval over tasks
             if tasks have several episodes, since the episodes of a task are not independent.
-        high: Upper end.
         steps: Mean number of steps of an episode; `None` without episodes.
         missing: Episodes that are missing for a technical reason. ``n`` and ``won`` exclude them.
         measures: Mean of each further metric, over the episodes with this metric. With k episodes
             per task also ``pass@k``, the share of tasks with a successful episode, over the tasks
             without a missing episode.
-        parsed_ratio: Share of the steps whose response contained an action; None if unknown.
+        parsed_ratio: Share of the steps whose response contained an action; `None` if unknown.
     """
 
     task_type: str

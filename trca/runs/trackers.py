@@ -50,6 +50,10 @@ _SAMPLES: Final = 2
 """Number of successful and of failed rollouts in a sample."""
 _LONGEST: Final = 10_000
 """Characters of a rollout's text."""
+_TURNS: Final = 50
+"""Turns of a rollout in a sample."""
+_LONGEST_TURN: Final = 1_000
+"""Characters of an observation or a response of a turn."""
 
 
 class Tracker(ABC):
@@ -185,9 +189,21 @@ class WandB(Tracker):
         self._run.log(dict(row), step=iteration)
 
     def show(self, samples: Sequence[Mapping[str, Any]], iteration: int) -> None:
-        """Logs the samples as a table."""
-        rows = [list(each.values()) for each in samples]
-        self._run.log({"rollouts": self._table(list(samples[0]), rows)}, step=iteration)
+        """Logs the samples as a table with a row per rollout, and one with a row per turn."""
+        rollouts = [
+            {k: v for k, v in each.items() if k not in ("instruction", "turns")} for each in samples
+        ]
+        turns = [
+            {"iteration": iteration, "rollout": number, "task": each["task"], **turn}
+            for number, each in enumerate(samples)
+            for turn in each["turns"]
+        ]
+        tables = {
+            name: self._table(list(rows[0]), [list(row.values()) for row in rows])
+            for name, rows in (("rollouts", rollouts), ("turns", turns))
+            if rows
+        }
+        self._run.log(tables, step=iteration)
 
     def close(self, ended: bool) -> None:
         """Closes the run."""
@@ -214,6 +230,24 @@ class Trackio(WandB):
             auto_log_cpu=False,
             auto_log_gpu=False,
         )
+
+    def show(self, samples: Sequence[Mapping[str, Any]], iteration: int) -> None:
+        """Logs the tables, and a trace of each rollout with the credit of each response."""
+        import trackio
+
+        super().show(samples, iteration)
+        traces = {}
+        for number, each in enumerate(samples):
+            messages = [{"role": "system", "content": each["instruction"]}]
+            for turn in each["turns"]:
+                credit = {k: v for k, v in turn.items() if k not in ("observation", "response")}
+                messages.append({"role": "user", "content": turn["observation"]})
+                messages.append(
+                    {"role": "assistant", "content": turn["response"], "metadata": credit}
+                )
+            about = {name: each[name] for name in ("iteration", "task", "won", "score", "steps")}
+            traces[f"rollout_{number}"] = trackio.Trace(messages, metadata=about)
+        self._run.log(traces, step=iteration)
 
     def close(self, ended: bool) -> None:
         """Closes the run; trackio has no exit code."""
@@ -328,9 +362,28 @@ def sample(rollouts: Sequence[Rollout], iteration: int) -> list[dict[str, Any]]:
                 "score": rollout.score,
                 "steps": len(rollout.steps),
                 "text": text if len(text) <= _LONGEST else f"{text[:_LONGEST]}...",
+                "instruction": rollout.instruction,
+                "turns": _turns(rollout),
             }
         )
     return samples
+
+
+def _turns(rollout: Rollout) -> list[dict[str, Any]]:
+    """The first turns of a rollout: texts, rubric rewards, advantage and operators that fired."""
+    advantages = rollout.advantages
+    return [
+        {
+            "turn": number,
+            "observation": step.observation[:_LONGEST_TURN],
+            "response": step.response[:_LONGEST_TURN],
+            "r^F": step.foundational,
+            "r^B": step.breakthrough,
+            "A": None if advantages is None else float(advantages[number]),
+            "operators": ", ".join(rollout.operators[k] for k in step.judgments.nonzero()[0]),
+        }
+        for number, step in enumerate(rollout.steps[:_TURNS])
+    ]
 
 
 def as_markdown(samples: Sequence[Mapping[str, Any]]) -> str:

@@ -60,7 +60,7 @@ def _bring(adapter: ScienceAdapter, thing: str) -> str:
 
 
 def _guess(adapter: ScienceAdapter) -> str:
-    """A visible thing of the wanted kind, as far as names and rooms tell; blank for none."""
+    """A visible thing of the wanted kind, as far as names and rooms tell; empty for none."""
     kind, page = adapter.binding.kind, adapter.page
     if not kind:
         return ""
@@ -112,6 +112,6 @@ def _way(room: str, aim: str) -> str:
 
 
 def _seen(adapter: ScienceAdapter, name: str) -> str:
-    """The visible thing of a name, in the room or in the inventory; blank for none."""
+    """The visible thing of a name, in the room or in the inventory; empty for none."""
     things = (*adapter.page.things, *adapter.holds)
     return next((thing for thing in things if f" {name} " in f" {thing} "), "")

@@ -69,7 +69,7 @@ class ScienceWorld(TextEnv):
             max_steps: The step limit.
             types: Task types, such as ``find-plant``; None for all.
             per_type: Largest number of variations of a type; None for all.
-            simplifications: The benchmark's simplifications, separated by commas; blank for none.
+            simplifications: The benchmark's simplifications, separated by commas; empty for none.
 
         Raises:
             ValueError: For an unknown split or task type, or without any task.

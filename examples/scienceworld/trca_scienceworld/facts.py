@@ -44,7 +44,7 @@ class Facts:
     """The facts of one transition, which the conditions of the library read as ``facts``.
 
     Attributes:
-        verb: First word of the action; blank for an unreadable response, ``choice`` for a number
+        verb: First word of the action; empty for an unreadable response, ``choice`` for a number
             that answers an ambiguous request, ``other`` for an unknown word.
         accepted: Whether the simulator carried out the action.
         ambiguous: Whether the answer asks which of several things is meant.
@@ -56,8 +56,8 @@ class Facts:
         new_named: The things in `new` that the instruction names.
         room: The room after the action.
         taken: The things that are new in the inventory since the start of the task.
-        focused: The thing on which the agent focuses for the first time; blank for none.
-        placed: The place into which the action moves a thing for the first time; blank for none.
+        focused: The thing on which the agent focuses for the first time; empty for none.
+        placed: The place into which the action moves a thing for the first time; empty for none.
         measured: Whether the answer has a new reading of an instrument.
         worked: Whether the action connected, activated, poured, mixed or heated a thing, with an
             answer that is new.
@@ -84,7 +84,7 @@ class Binding:
     """The requirements of the instruction, which the conditions read as ``task``.
 
     Attributes:
-        kind: Kind of thing that a task of type ``find-`` asks for, such as ``plant``; blank for
+        kind: Kind of thing that a task of type ``find-`` asks for, such as ``plant``; empty for
             other tasks.
         focus: The things with a name on which to focus.
         boxes: The boxes for the answer.

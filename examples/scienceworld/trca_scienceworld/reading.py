@@ -46,7 +46,7 @@ class Page:
     """The content of an observation.
 
     Attributes:
-        answer: Answer to the action; blank if the action only looks.
+        answer: Answer to the action; empty if the action only looks.
         state: Description of room and inventory.
         room: Name of the room.
         things: Names of the visible things, in order.
@@ -104,7 +104,7 @@ def answer_boxes(instruction: str) -> tuple[str, ...]:
 
 
 def wanted_kind(instruction: str) -> str:
-    """Kind of thing that a task of type ``find-`` asks for; blank for other tasks."""
+    """Kind of thing that a task of type ``find-`` asks for; empty for other tasks."""
     kind = _KINDS.search(instruction)
     return kind[1] if kind else ""
 

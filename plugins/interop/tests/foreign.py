@@ -30,7 +30,7 @@ def play(groups=4, size=4, seed=0):
             observation, info = env.reset(
                 seed=int(rng.integers(99)), options={"task": f"train-{group}"}
             )
-            recorder = Recorder(observation, info, lambda agent, task, new=new: new)
+            recorder = Recorder(observation, info, [new])
             for number in range(6):
                 action = rng.choice([*ACTIONS[:2], *ACTIONS[:2], ACTIONS[3], UNPARSED])
                 transition = env.step(str(action))

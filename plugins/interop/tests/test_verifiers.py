@@ -125,7 +125,7 @@ def test_the_tasks_are_those_of_the_split_and_an_environment_must_be_named():
     arguments = {"split": "valid_seen", "games": "small"}
     ids = [task.data.id for task in taskset(env="alfworld", arguments=arguments)]
     assert ids == list(make("alfworld", **arguments).unwrapped.task_ids)
-    with pytest.raises(ValueError, match="env is blank"):
+    with pytest.raises(ValueError, match="env is empty"):
         list(taskset())
 
 

@@ -59,7 +59,7 @@ def annotate(
     Args:
         step: Number of the step in its rollout, from 0.
         observation: The observation before the action.
-        action: The action; blank for a response without an action.
+        action: The action; empty for a response without an action.
         transition: The result of ``step`` of an environment of `trca.envs.make`.
     """
     after, reward, _, truncated, info = transition

@@ -85,7 +85,7 @@ def read_dump(path: Path, operators: Sequence[str] = ()) -> tuple[list[Rollout],
         operators: Ids of the operators that made the judgments, in library order.
 
     Returns:
-        The rollouts without tokens, and the prompt of each of their steps; blank if not dumped.
+        The rollouts without tokens, and the prompt of each of their steps; empty if not dumped.
 
     Raises:
         ValueError: If the file has no steps, or a line lacks a key that credit rules read or has a
@@ -142,13 +142,13 @@ def _listed(value: Any) -> Any:
 def _annotations(line: Mapping[str, Any], where: str, operators: int) -> list[Mapping[str, Any]]:
     missing = [key for key in _KEYS if line.get(key) is None]
     if missing:
-        writer, mend = next(
+        writer, fix = next(
             (source for key, source in _SOURCES.items() if key in line),
             ("another trainer", "write them in each line"),
         )
         raise ValueError(
             f"{where}: this dump of {writer} lacks {', '.join(missing)}, which credit rules read:"
-            f" {mend}"
+            f" {fix}"
         )
     try:
         json.dumps(line, ensure_ascii=False).encode()

@@ -51,13 +51,13 @@ class Episode:
 
     Attributes:
         env: The environment of `trca.envs.make`.
-        task_id: Id of the current task; blank before the first `start`.
+        task_id: Id of the current task; empty before the first `start`.
         observation: The last observation.
         admissible_actions: The admissible actions now.
         steps: The transitions so far.
         over: Whether the episode has ended.
         won: Whether the agent completed the task.
-        failure: The environment's exception on one line; blank without exception.
+        failure: The environment's exception on one line; empty without exception.
     """
 
     def __init__(self, env: EnvClass, **kwargs: Any) -> None:

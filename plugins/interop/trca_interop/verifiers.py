@@ -63,11 +63,11 @@ class TextTaskset(vf.Taskset[TextTask, TextTasksetConfig]):  # type: ignore[misc
         """Yields the tasks.
 
         Raises:
-            ValueError: If ``env`` is blank.
+            ValueError: If ``env`` is empty.
         """
         config = self.config
         if not config.env:
-            raise ValueError("env is blank: add --env.taskset.env alfworld")
+            raise ValueError("env is empty: add --env.taskset.env alfworld")
         episode = Episode(config.env, **config.arguments)
         task_ids = episode.text_env.task_ids
         episode.env.close()

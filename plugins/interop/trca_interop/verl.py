@@ -110,7 +110,7 @@ def replace_compute_advantage(
     """Replaces ``compute_advantage`` of a trainer's module for some estimators.
 
     Modules of verl that have imported the function by name get the new function, too. verl-agent
-    has no registry and refuses unknown names, so one of its names stands for a rule:
+    has no registry and refuses unknown names, so one of its names represents a rule:
     ``replace_compute_advantage(ray_trainer, {"gigpo": Credit.bind("trca", "alfworld")})``.
 
     Args:

@@ -10,7 +10,6 @@ from tests import toy
 from trca.algorithms import local_runner
 from trca.algorithms.base.audit import BranchRunner, audit, rules_of, sample
 from trca.algorithms.rollouts.batch import GroupRequest
-from trca.policies.engines import ENGINES
 from trca.policies.engines.engine import BatchEngine, Completion
 from trca.policies.models import load_tokenizer
 
@@ -54,10 +53,10 @@ def advantage(rollout, turn):
 
 @pytest.fixture
 def make_runner(make_config):
-    ENGINES.register("uniform", Uniform)
+    engine = f"{__name__}:Uniform"
 
     def make(**env_config):
-        config = make_config(env_config={"max_steps": LIMIT, **env_config}, engine="uniform")
+        config = make_config(env_config={"max_steps": LIMIT, **env_config}, engine=engine)
         return local_runner(config, BranchRunner)
 
     return make

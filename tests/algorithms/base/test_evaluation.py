@@ -17,7 +17,7 @@ from trca.algorithms.base.evaluation import (
 from trca.algorithms.rollouts.batch import RolloutBatch
 from trca.envs.panel import Panel
 from trca.records import Rollout
-from trca.records.failures import Failure
+from trca.records.rollout import Failure
 
 
 def played(evaluation):

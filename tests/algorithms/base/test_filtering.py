@@ -12,7 +12,7 @@ from trca.algorithms.rollouts.batch import RolloutBatch
 from trca.envs.annotate import NO_OPERATORS
 from trca.envs.text_env import DEFAULT_AGENT
 from trca.records import DEFAULT_MODULE, Rollout
-from trca.records.failures import Failure
+from trca.records.rollout import Failure
 
 NO_JUDGMENTS = np.zeros(0, dtype=np.uint8)
 

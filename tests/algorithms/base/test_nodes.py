@@ -28,7 +28,7 @@ def nodes(cluster):
 
 @ray.remote(num_cpus=0)
 class Hoard:
-    """Puts arrays into its node's object store and goes on using them: they cannot be moved out."""
+    """Puts arrays into its node's object store and keeps using them: they cannot be moved out."""
 
     def fill(self, mib):
         self.kept = [ray.get(ray.put(np.zeros(2**17))) for _ in range(mib)]

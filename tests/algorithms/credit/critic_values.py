@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from trca.algorithms.credit.inputs.values import Values
+from trca.algorithms.credit.values import Values
 
 
 def critic_values(batch, tokens, actions=None, beyond=None, heads=None):

@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 
 from tests.algorithms.credit.critic_values import critic_values
 from trca.algorithms.credit import CREDIT_RULES, bind_credit
-from trca.algorithms.credit.inputs.plans import Plans
+from trca.algorithms.credit.plans import Plans
 from trca.records import StepBatch
 
 TEXTS = ("a red mug", "a red mug.", "the red mug!", "a blue cup", "one blue cup")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from trca.algorithms.credit.inputs.logprobs import answer_tokens
+from trca.algorithms.credit.logprobs import answer_tokens
 from trca.envs.responses import RESPONSE_FORMATS
 from trca.policies.models import load_tokenizer
 from trca.policies.spans import token_bytes

@@ -104,7 +104,7 @@ def test_gold_comes_from_the_environment_for_every_step_of_its_task(make_config,
 @pytest.mark.usefixtures("cluster")
 def test_a_run_that_cannot_have_what_its_rule_reads_is_refused_when_it_is_built(make_config, own):
     for rule, message in (
-        ("by_passages", r"reads gold_passages: .* knows no gold passages of task 'train-0'"),
+        ("by_passages", r"reads gold_passages: .* has no gold passages of task 'train-0'"),
         ("at_night", "reads moonlight: there is no moon: train at night"),
     ):
         config = make_config(GRPOConfig, credit=f"{own}:{rule}", gold_in_training=True)

@@ -11,7 +11,7 @@ from ray.rllib.core.learner.training_data import TrainingData
 from tests.algorithms.learner.test_text_learner import random_rollouts
 from trca.algorithms import GRPOConfig, TurnPPO, TurnPPOConfig, export
 from trca.algorithms.base.replay import add_replayed
-from trca.algorithms.credit.inputs.values import VALUES, explained_variance
+from trca.algorithms.credit.values import VALUES, explained_variance
 from trca.algorithms.learner.critic import value_loss
 from trca.algorithms.learner.rows import make_rows
 from trca.envs.text_env import DEFAULT_AGENT

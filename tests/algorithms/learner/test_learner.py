@@ -14,7 +14,7 @@ from ray.rllib.utils.metrics import WEIGHTS_SEQ_NO
 from tests.architectures import save_model
 from trca.algorithms import local_runner
 from trca.algorithms.learner.learner import TextLearner
-from trca.algorithms.learner.reduction import add_up, buckets
+from trca.algorithms.learner.passes import add_up, buckets
 from trca.algorithms.learner.rows import Rows
 
 pytestmark = pytest.mark.usefixtures("cluster")

@@ -16,7 +16,7 @@ from tests.algorithms.learner.test_text_learner import (
 )
 from tests.architectures import save_model
 from tests.processes import together
-from trca.algorithms.learner.update_metrics import UPDATE_METRICS
+from trca.algorithms.learner.policy_updater import UPDATE_METRICS
 from trca.envs.text_space import AnyText
 from trca.policies.dtypes import DTYPES
 

@@ -11,8 +11,8 @@ from ray.rllib.core.learner.training_data import TrainingData
 from tests.algorithms.learner.slow_objective import slow_loss, slow_scores
 from tests.processes import together
 from tests.records.test_records import make_step
+from trca.algorithms.learner.policy_updater import UPDATE_METRICS
 from trca.algorithms.learner.rows import Rows, make_rows
-from trca.algorithms.learner.update_metrics import UPDATE_METRICS
 from trca.envs.text_env import AnyText
 from trca.policies.dtypes import DTYPES
 from trca.policies.models import load_model, load_tokenizer

@@ -10,7 +10,7 @@ from trca.algorithms import evaluate_panel, local_runner
 from trca.algorithms.rollouts.attempts import AttemptsRunner
 from trca.algorithms.rollouts.batch import GroupRequest
 from trca.policies.agents import AGENTS
-from trca.policies.agents.reflexion import reflection_prompt
+from trca.policies.agents.react import reflection_prompt
 from trca.policies.models import load_tokenizer
 
 

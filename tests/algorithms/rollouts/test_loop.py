@@ -16,8 +16,9 @@ from transformers import Qwen3Config, Qwen3ForCausalLM
 from tests.toy import Rooms
 from trca.algorithms import TRCAConfig, evaluate_panel, local_runner
 from trca.algorithms.credit import bind_credit
-from trca.algorithms.rollouts.batch import GroupRequest, Limits, derive_seed
-from trca.algorithms.rollouts.loop import RolloutLoop
+from trca.algorithms.rollouts.batch import GroupRequest, derive_seed
+from trca.algorithms.rollouts.play import RolloutLoop
+from trca.algorithms.settings.groups import FailureSettings
 from trca.common.threads import run_to_end
 from trca.envs import make
 from trca.envs.responses import ACTION_FORMAT
@@ -28,7 +29,7 @@ from trca.policies.engines.transformers import TransformersEngine
 from trca.policies.models import load_model, load_tokenizer
 from trca.policies.prompts import Prompter
 from trca.records import StepBatch
-from trca.records.failures import Failure
+from trca.records.rollout import Failure
 from trca.rubric import RubricLibrary
 from trca.rubric.rewards import Budgets
 
@@ -144,7 +145,7 @@ def test_the_time_of_a_rollout_starts_when_all_environments_have(batch, model):
             time.sleep(0.4)
             return super().reset(**kwargs)
 
-    loop = make_loop(model, Slow, limits=Limits(rollout_timeout_s=4.0))
+    loop = make_loop(model, Slow, limits=FailureSettings(rollout_timeout_s=4.0))
     left = loop.run(GROUPS, SAMPLING)
     assert left.failures == []
     assert plain(left.rollouts) == plain(batch.rollouts)
@@ -213,7 +214,10 @@ def reset_seed(group, index):
     return derive_seed("training", 7, 0, group, index, "reset") % 2**31
 
 
-STEP_LIMIT, ROLLOUT_LIMIT = Limits(env_step_timeout_s=0.3), Limits(rollout_timeout_s=6.0)
+STEP_LIMIT, ROLLOUT_LIMIT = (
+    FailureSettings(env_step_timeout_s=0.3),
+    FailureSettings(rollout_timeout_s=6.0),
+)
 
 
 @pytest.mark.parametrize(
@@ -289,7 +293,7 @@ def test_a_rollout_that_fails_twice_is_missing_and_its_group_with_it_or_not(batc
                 raise OSError("the roof is leaking")
             return super().take_action(action)
 
-    loop = make_loop(model, Leaking, limits=Limits(on_missing_rollout=policy))
+    loop = make_loop(model, Leaking, limits=FailureSettings(on_missing_rollout=policy))
     left = loop.run(GROUPS, SAMPLING)
     others = [r for r in batch.rollouts if (r.group, r.index) != (1, 3)]
     whole = [r for r in batch.rollouts if r.group != 1]
@@ -319,7 +323,7 @@ def test_a_training_rollout_whose_final_prompt_does_not_fit_is_missing_and_not_d
         model,
         env_config=env_config,
         prompter=Prompter(load_tokenizer(str(model)), grows_at_the_end, max_prompt_tokens=300),
-        limits=Limits(on_missing_rollout=policy),
+        limits=FailureSettings(on_missing_rollout=policy),
         keep_final_prompts=True,
     )
     left = loop.run(GROUPS[:1], SAMPLING)
@@ -381,7 +385,7 @@ def test_an_engine_that_dies_or_hangs_is_opened_again_and_loses_nothing(batch, m
 
     engine = Faulty(load_model(str(model)), tokenizer)
     engine.how = how
-    limits = Limits(generation_timeout_s={"raises": 60.0, "hangs": 5.0}[how])
+    limits = FailureSettings(generation_timeout_s={"raises": 60.0, "hangs": 5.0}[how])
     loop = make_loop(model, engine=engine, limits=limits, open_engine=open_engine)
     left = loop.run(GROUPS, SAMPLING)
     assert plain(left.rollouts) == plain(batch.rollouts)
@@ -398,7 +402,9 @@ def test_an_engine_that_dies_or_hangs_is_opened_again_and_loses_nothing(batch, m
 
 
 def test_a_rollout_that_takes_too_long_is_given_up(model):
-    left = make_loop(model, limits=Limits(rollout_timeout_s=1e-9)).run(GROUPS[:1], SAMPLING)
+    left = make_loop(model, limits=FailureSettings(rollout_timeout_s=1e-9)).run(
+        GROUPS[:1], SAMPLING
+    )
     reason = "StuckError: the rollout has not ended in 1e-09 s, after 0 steps"
     assert left.failures == [Failure(0, "train-0", 4, reason)]
 

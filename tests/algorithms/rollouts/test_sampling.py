@@ -17,7 +17,7 @@ from trca.algorithms.rollouts.sampling import LOST, sample_groups
 from trca.envs import make
 from trca.policies.engines.engine import SamplingParams
 from trca.records import Rollout
-from trca.records.failures import Failure
+from trca.records.rollout import Failure
 
 GROUPS = [GroupRequest(k, f"task-{k}", "train", 2, ("training", 0)) for k in range(3)]
 ITERATIONS = 16

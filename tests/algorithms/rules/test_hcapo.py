@@ -11,7 +11,7 @@ from hypothesis.extra.numpy import arrays
 from tests.algorithms.credit.slow_rules import slow_episode, slow_normalize
 from tests.algorithms.credit.step_batches import batches, rule, step_batch
 from trca.algorithms import HCAPOConfig
-from trca.algorithms.credit.inputs.logprobs import HINDSIGHT_LOGPROBS, note
+from trca.algorithms.credit.logprobs import HINDSIGHT_LOGPROBS, note
 from trca.envs.text_env import DEFAULT_AGENT
 from trca.policies.spans import read_response
 from trca.records import StepBatch

@@ -11,7 +11,7 @@ from hypothesis.extra.numpy import arrays
 from tests.algorithms.credit.critic_values import critic_values, values_of
 from tests.algorithms.credit.step_batches import batches, cut_off, rule, step_batch
 from trca.algorithms import HiPERConfig
-from trca.algorithms.credit.inputs.plans import Plans
+from trca.algorithms.credit.plans import Plans
 
 hiper = rule("hiper")
 FREE = {"keep_penalty": 0.0, "change_penalty": 0.0, "invalid_action_penalty": 0.0}
@@ -186,7 +186,7 @@ def test_a_response_that_cannot_be_read_is_trained_as_an_action_where_it_is_trai
         tokens = credit.token_advantages.reshape(4, 3)
         assert tokens[1].all() == trained
         assert len(np.unique(tokens[1])) == 1
-        assert tokens[2, 1] == 0.0  # a blank between two parts
+        assert tokens[2, 1] == 0.0  # a space between two parts
         targets = credit.value_targets.reshape(4, 3, 3)
         assert not np.isnan(targets[1, 0, L])  # the response has no start of an action
         assert np.isnan(targets[1, 1:, L]).all()

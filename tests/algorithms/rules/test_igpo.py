@@ -12,7 +12,7 @@ from tests.algorithms.credit.step_batches import batches, rule, step_batch
 from tests.records.test_records import make_rollout, make_step
 from trca.algorithms import IGPOConfig
 from trca.algorithms.credit import READS, Sources, bind_credit
-from trca.algorithms.credit.inputs.logprobs import ANSWER_LOGPROBS
+from trca.algorithms.credit.logprobs import ANSWER_LOGPROBS
 from trca.policies.models import load_model, load_tokenizer
 from trca.records import StepBatch
 

@@ -218,5 +218,5 @@ def test_the_differences_from_the_public_code_are_as_large_as_declared(rollouts,
     assert compared(paid, theirs) == (400, 718, pytest.approx(1.202, abs=1e-3))
     repeated = (penalties > 0).sum()
     assert repeated > 50
-    fresh = search_rewards(rollouts.batch, [("?",)] * len(ours))  # gold without a word: only -P
+    fresh = search_rewards(rollouts.batch, [("?",)] * len(ours))  # an empty gold answer: only -P
     np.testing.assert_allclose(-fresh, penalties, atol=1e-12)

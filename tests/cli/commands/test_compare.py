@@ -123,7 +123,7 @@ def test_what_cannot_be_compared_is_refused_with_the_mend(written, tmp_path):
         (none, "no task has finished episodes in both"),
         (tmp_path / "nothing", "no run and no evaluation"),
         (tmp_path, "name one of its evaluations"),
-        (written("list.json", [1]), "list.json is no evaluation"),
+        (written("list.json", [1]), "list.json is not an evaluation"),
         (written("half.json", {"panel": {}}), "panel.hash: Field required"),
         (written("no_outcomes.json", {**report(), "outcomes": "x"}), "outcomes: Input should be"),
         (
@@ -134,7 +134,7 @@ def test_what_cannot_be_compared_is_refused_with_the_mend(written, tmp_path):
         assert words in refused(good, bad)
     broken = tmp_path / "broken.json"
     broken.write_text("{")
-    assert "is no evaluation" in trca(good, broken).output
+    assert "is not an evaluation" in trca(good, broken).output
 
 
 @pytest.mark.parametrize(("trajectories", "noted"), [(128, 1), (64, 0)])

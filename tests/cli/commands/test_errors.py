@@ -75,7 +75,10 @@ def test_a_sweep_and_a_run_are_no_configs(tmp_path, monkeypatch):
             ["train", "outputs/mine"],
             "outputs/mine is a run and no config: name outputs/mine/config.yaml",
         ),
-        (["inspect", "outputs"], "outputs is no run: it has no config.yaml. A run in it: outputs/"),
+        (
+            ["inspect", "outputs"],
+            "outputs is not a run: it has no config.yaml. A run in it: outputs/",
+        ),
     ):
         output = refused(*arguments)
         assert message in one_line(output)

@@ -12,8 +12,7 @@ from tests.envs.retrieval.servers import http, replying
 from tests.served import served, taught
 from tests.toy import ACTIONS
 from trca.common.chat_endpoint import KEY_VARIABLE
-from trca.policies.agents.react import react_prompt, without_end
-from trca.policies.agents.reflexion import reflection_prompt
+from trca.policies.agents.react import react_prompt, reflection_prompt, without_end
 from trca.policies.bpe import END, train_tokenizer
 from trca.records import read_rollouts
 from trca.records.store import read_table

@@ -13,7 +13,7 @@ from trca.algorithms.settings.parameters import TextParameters
 from trca.cli.show.steps import print_action
 from trca.envs import make
 from trca.records import Rollout, Step, changed_facts, read_rollouts, to_json, write_rollouts
-from trca.records.failures import Failure
+from trca.records.rollout import Failure
 from trca.runs.folder import RunFolder
 from trca.runs.rollout_files import rollout_file
 from trca.tune_configs.files import read
@@ -207,3 +207,12 @@ def test_a_step_without_an_action_shows_the_response(capsys):
     output = capsys.readouterr().out
     assert "> (no action could be read)" in output
     assert "response: 'I think\\nI should wait.'" in output
+
+
+def test_a_file_of_rollouts_without_pyarrow_names_the_extra(monkeypatch):
+    there = __import__("importlib.util").util.find_spec
+    monkeypatch.setattr(
+        "trca.common.extras.find_spec", lambda name: None if name == "pyarrow" else there(name)
+    )
+    said = refused("inspect", "evaluation.parquet")
+    assert "reading rollouts needs pyarrow: pip install 'trca[train]'" in said

@@ -262,7 +262,7 @@ def test_a_run_without_results_and_one_that_is_named_twice_are_refused(run, hous
     (tmp_path / "outputs" / "empty" / "evaluation.json").write_text("")
     for runs, words in (
         ([none], "is finished: leave"),
-        ([empty], "evaluation.json is no evaluation"),
+        ([empty], "evaluation.json is not an evaluation"),
         ([household[0], f"{household[0]}/"], "is named twice"),
     ):
         assert words in refused(*runs, "--output", tmp_path / "report")

@@ -5,6 +5,10 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
+from base64 import b64decode
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -309,6 +313,84 @@ def test_an_exported_policy_says_what_it_needs(runs):
     assert "The highest of 2 numbers is likely too high" in card
     assert f"`trca evaluate {path}@best --split SPLIT`" in card
     assert "is not empty" in refused("export", str(path), "--to", str(folder / "policy"))
+
+
+@contextmanager
+def fake_hub():
+    """A server with the requests of an upload to the Hugging Face hub; yields URL and uploads."""
+    created, files, answers = [], {}, {"/api/whoami-v2": {"name": "me", "type": "user"}}
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.answer(answers.get(self.path, {"sha": "0" * 40, "siblings": []}))
+
+        def do_POST(self):
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            if self.path == "/api/repos/create":
+                created.append(json.loads(body))
+                self.answer({"url": f"http://{self.headers['Host']}/me/policy"})
+            elif "/preupload/" in self.path:
+                modes = {"uploadMode": "regular", "shouldIgnore": False}
+                self.answer({"files": [{**f, **modes} for f in json.loads(body)["files"]]})
+            elif "/commit/" in self.path:
+                for line in map(json.loads, body.splitlines()):
+                    if line["key"] == "file":
+                        files[line["value"]["path"]] = b64decode(line["value"]["content"])
+                commit = f"http://{self.headers['Host']}/me/policy/commit/0"
+                self.answer({"commitUrl": commit, "commitOid": "0" * 40})
+            else:
+                self.answer({})
+
+        def answer(self, data):
+            self.send_response(200 if self.headers["Authorization"] == "Bearer hf_mine" else 401)
+            self.end_headers()
+            self.wfile.write(json.dumps(data).encode())
+
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}", created, files
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_an_exported_policy_is_uploaded_with_its_card(runs, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HF_TOKEN", "hf_mine")
+    path, name = str(runs[0] / "quickstart"), "--to-hub=me/policy"
+    with fake_hub() as (url, created, files):
+        monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", url)
+        shown = done("export", path, name, "--dry-run")
+        assert not created
+        assert not [*tmp_path.iterdir()]
+        done("export", path, name, "--private", "--to=policy")
+        assert [(each["name"], each["visibility"]) for each in created] == [("policy", "private")]
+        kept = {each.name: each.read_bytes() for each in Path("policy").iterdir()}
+        assert files == kept
+        card = files["README.md"].decode()
+        assert "trca evaluate me/policy --config config.yaml" in card
+        assert card.strip() in shown
+        for file, data in kept.items():
+            assert f"{len(data):,} bytes  {file}" in shown
+            assert Path("policy", file).stat().st_mode & 0o777 == 0o644
+        monkeypatch.setenv("HF_TOKEN", "hf_other")
+        assert "does not take an upload to me/policy: " in refused("export", path, name)
+        monkeypatch.setenv("HF_TOKEN", "")
+        monkeypatch.setenv("HF_TOKEN_PATH", str(tmp_path / "none"))
+        monkeypatch.setattr("huggingface_hub.constants.HF_TOKEN_PATH", str(tmp_path / "none"))
+        said = refused("export", path, name)
+        assert "there is no token for an upload to me/policy: run hf auth login, or set" in said
+    monkeypatch.setenv("HF_TOKEN", "hf_mine")
+    said = refused("export", path, name)
+    assert "Connection refused: check network and token" in said
+    assert "--to-hub is 'policy': name owner" in refused("export", path, "--to-hub=policy")
+    for options in ([], ["--to=other", "--dry-run"], ["--to=other", "--private"]):
+        assert "name --to FOLDER, or --to-hub OWNER/NAME" in refused("export", path, *options)
 
 
 def test_a_run_that_was_stopped_does_not_end_where_it_stopped(runs, tmp_path):

@@ -189,3 +189,24 @@ def test_the_parameter_models_are_those_of_the_algorithms():
 
     assert missing_training() == ""
     assert parameter_models() == {n: a.config_class.parameters_class for n, a in ALGORITHMS.items()}
+
+
+def test_imitation_of_a_plain_environment_without_a_demonstrator_is_refused_early(tmp_path):
+    (tmp_path / "door.py").write_text(
+        "import gymnasium\n\n\n"
+        "class Door(gymnasium.Env):\n"
+        "    observation_space = gymnasium.spaces.Text(100)\n"
+        "    action_space = gymnasium.spaces.Text(100)\n\n"
+        "    def reset(self, *, seed=None, options=None):\n"
+        "        return 'You see a door.', {}\n\n"
+        "    def step(self, action):\n"
+        "        return 'You see a door.', 0.0, True, False, {}\n"
+    )
+    door = f"--env={tmp_path}/door.py:Door"
+    for more in ([], ["--set=demonstrations=on_policy"]):
+        result = trca("train", "imitate", door, "--dry-run", *more)
+        assert result.exit_code == 2, result.output
+        assert "has no demonstrator_action() to imitate: add one" in result.output
+        assert len(result.output.splitlines()) == 1
+    recorded = "--set=demonstrations=recorded", "--set=recorded_rollouts=none.parquet"
+    assert "demonstrator_action" not in trca("train", "imitate", door, *recorded).output

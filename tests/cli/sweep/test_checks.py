@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 from tests.cli.sweep.conftest import SWEEP
 from trca.algorithms.settings.sweeps import SweepSettings
 from trca.cli import app
-from trca.cli.sweep.files import shipped_sweeps, sweep_of
 from trca.cli.sweep.sweeping import cpus_of_ray
+from trca.cli.sweep.trials import shipped_sweeps, sweep_of
 from trca.tune_configs.files import ConfigError, read
 
 

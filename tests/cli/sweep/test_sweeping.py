@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 
 from tests.cli.sweep.conftest import COMMAND, SWEEP, finish, kill_once, started, succeed
 from trca.cli import app
-from trca.cli.sweep.files import sweep_of
-from trca.cli.sweep.progress import shown_on
+from trca.cli.sweep.sweeping import shown_on
+from trca.cli.sweep.trials import sweep_of
 from trca.common.json_lines import read_lines
 from trca.policies.shrunk import shrunk_model
 from trca.runs.folder import RunFolder

@@ -8,7 +8,7 @@ import pytest
 from tests.cli.calls import trca
 from trca.cli.view.runs import RecordedRun
 from trca.records import read_rollouts, write_rollouts
-from trca.records.failures import Failure
+from trca.records.rollout import Failure
 from trca.runs.folder import RunFolder
 
 FILE = "rollouts/iteration_000001/train.parquet"

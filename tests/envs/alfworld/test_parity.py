@@ -148,7 +148,7 @@ def test_what_moved_within_a_place_is_seen_beside_as_in_stock(differences):
 
 def test_official_games_are_played_as_by_stock(differences):
     if not ARCHIVE.exists():
-        pytest.skip(f"the official games are not beside the repository, at {ARCHIVE}")
+        pytest.skip(f"the official games are not next to the repository, at {ARCHIVE}")
     games = {}
     with tarfile.open(ARCHIVE) as archive:
         for entry in archive:

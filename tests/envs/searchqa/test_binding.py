@@ -130,7 +130,7 @@ def test_a_long_question_is_read_in_good_time():
     assert bind('"A or ' * 20_000 + "the b of C's d " * 5_000)
 
 
-@pytest.mark.skipif(not DATA.exists(), reason=f"no questions beside the repository: {DATA}")
+@pytest.mark.skipif(not DATA.exists(), reason=f"no questions next to the repository: {DATA}")
 @pytest.mark.parametrize("name", ["hotpotqa", "2wikimultihopqa"])
 def test_a_name_of_a_real_question_is_in_a_gold_title(name):
     rows = [json.loads(line) for line in (DATA / f"{name}.jsonl").open(encoding="utf-8")]

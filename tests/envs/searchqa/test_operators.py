@@ -51,7 +51,7 @@ def env():
     ],
 )
 def test_what_is_invalid_is_named(env, actions, operators):
-    """A blank stands for the oracle's action, a space for a response without action."""
+    """An empty text means the oracle's action, a space for a response without action."""
     for action in actions:
         *_, info = env.step(action or env.unwrapped.oracle_action())
     assert set(info["rubric"]["fired"]) == operators

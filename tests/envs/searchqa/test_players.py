@@ -27,7 +27,7 @@ def test_the_demonstrator_opens_what_goes_on_where_its_listing_ends():
     assert env.demonstrator_action() == "open[1]"
 
 
-@pytest.mark.skipif(not DATA.exists(), reason=f"no questions beside the repository: {DATA}")
+@pytest.mark.skipif(not DATA.exists(), reason=f"no questions next to the repository: {DATA}")
 @pytest.mark.parametrize("name", ["hotpotqa", "nq", "2wikimultihopqa"])
 def test_real_questions_are_played_to_their_end(name, tmp_path):
     rows = [json.loads(line) for line in (DATA / f"{name}.jsonl").open(encoding="utf-8")][:25]

@@ -3,7 +3,7 @@
 import numpy as np
 
 from trca.algorithms.rollouts.batch import GroupRequest
-from trca.algorithms.rollouts.loop import RolloutLoop
+from trca.algorithms.rollouts.play import RolloutLoop
 from trca.envs import make
 from trca.envs.searchqa.search_r1 import SEARCH_R1_FORMAT
 from trca.policies.bpe import train_tokenizer

@@ -45,7 +45,7 @@ def fired(env, *actions):
     ],
 )
 def test_what_is_invalid_is_named(shop, actions, operators):
-    """A blank stands for the oracle's action, a space for a response without action."""
+    """An empty text means the oracle's action, a space for a response without action."""
     assert fired(shop, *actions) == operators
 
 

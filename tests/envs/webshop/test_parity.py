@@ -23,7 +23,7 @@ def parity():
 @pytest.fixture(scope="module")
 def recordings(parity):
     if not DATA.exists():
-        pytest.skip(f"the recordings are not beside the repository, at {DATA}")
+        pytest.skip(f"the recordings are not next to the repository, at {DATA}")
     return parity.Recordings.open(DATA)
 
 

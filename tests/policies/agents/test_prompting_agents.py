@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 
 from trca.algorithms.settings.parameters import TextParameters, check
 from trca.policies.agents import AGENTS
-from trca.policies.agents.react import react_prompt, read_react
-from trca.policies.agents.reflexion import reflection_prompt
+from trca.policies.agents.react import react_prompt, read_react, reflection_prompt
 
 HISTORY = [("You see a desk 1.", "Thought: look.\nAction: go to desk 1\n")]
 

@@ -16,7 +16,7 @@ import numpy as np
 from trca.algorithms.base.metrics import credit_metrics, means, rollout_metrics
 from trca.algorithms.base.text_config import TextAlgorithmConfig
 from trca.algorithms.credit import READS, BoundRule, Sources
-from trca.algorithms.credit.inputs.values import explained_variance
+from trca.algorithms.credit.values import explained_variance
 from trca.algorithms.learner.rows import OptionalColumns, Rows, columns_of, join_roles, make_rows
 from trca.algorithms.settings.types import OnZeroAdvantage
 from trca.envs.annotate import Operators

@@ -12,7 +12,7 @@ Reports of a checkpoint therefore draw from different random streams.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -31,7 +31,7 @@ from trca.envs.panel import Panel
 from trca.policies.engines import engine_class
 from trca.policies.engines.engine import SamplingParams
 from trca.records import Rollout, episodes
-from trca.records.failures import Failure, Incident
+from trca.records.rollout import Failure, Incident
 
 
 @dataclass(frozen=True)
@@ -102,6 +102,8 @@ def evaluate_panel(
     live: int = 128,
     timeout_s: float | None = None,
     env_config: Mapping[str, Any] | None = None,
+    played: Sequence[Rollout] = (),
+    finished: Callable[[Sequence[Rollout]], None] | None = None,
 ) -> Evaluation:
     """Samples rollouts of every task of a panel; keeps each finished rollout.
 
@@ -116,6 +118,8 @@ def evaluate_panel(
         live: Approximate number of simultaneous episodes, which share the engine's batches.
         timeout_s: Seconds after which a remote runner counts as lost.
         env_config: Changes of the environment's arguments.
+        played: Rollouts of an earlier call with these arguments; their tasks are not played again.
+        finished: Receives the rollouts of each finished episode at its end; for a local runner.
     """
     config: Any = source.config if isinstance(source, TextEnvRunner) else source._remote_config
     sampling = SamplingParams(
@@ -123,11 +127,14 @@ def evaluate_panel(
         max_new_tokens or config.settings.max_new_tokens,
     )
     options: dict[str, Any] = {"keep_finished": True, "env_config": env_config}
+    options["finished"] = finished
+    known = {rollout.group for rollout in played}
     groups = [
         GroupRequest(k, task, panel.split, rollouts, (streams, seed), **options)
         for k, task in enumerate(panel.task_ids)
+        if k not in known
     ]
-    evaluated, metrics = RolloutBatch(), list[dict[str, Any]]()
+    evaluated, metrics = RolloutBatch(list(played)), list[dict[str, Any]]()
     together = max(1, live // rollouts)
     for start in range(0, len(groups), together):
         some = groups[start : start + together]
@@ -137,6 +144,7 @@ def evaluate_panel(
             batch, of_runners = sample_groups(source, some, sampling, timeout_s)
             metrics += of_runners
         evaluated.add_later(batch)
+    evaluated.rollouts.sort(key=lambda rollout: (rollout.group, rollout.index))
     return Evaluation(panel, evaluated.rollouts, evaluated.failures, evaluated.incidents, metrics)
 
 

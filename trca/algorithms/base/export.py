@@ -48,6 +48,9 @@ def export(source: TextAlgorithm | str | Path, directory: str | Path) -> Path:
             merge_lora(module.model)
         target = folder if len(modules) == 1 else folder / name
         module.model.save_pretrained(target)
+        mode = (target / "config.json").stat().st_mode  # safetensors shows a file to its owner only
+        for weights in target.glob("*.safetensors"):
+            weights.chmod(mode)
         tokenizer = load_tokenizer(module.model_config["model"])
         tokenizer.save_pretrained(target)
         if target != folder:  # shared by all policies, for readers that need no weights

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from trca.algorithms.credit.arithmetic import joint_codes
-from trca.algorithms.learner.update_metrics import mean_of
+from trca.algorithms.learner.policy_updater import mean_of
 from trca.records import Rollout, StepBatch, advantages_of, episodes
 from trca.rubric import Budgets
 

@@ -33,7 +33,7 @@ from trca.algorithms.settings.parameters import TextParameters
 from trca.common.errors import words
 from trca.common.registry import short_name
 from trca.records import episodes, write_rollouts
-from trca.records.failures import Incident
+from trca.records.rollout import Incident
 from trca.runs.curve import draw_curve, panel_words
 from trca.runs.folder import RunFolder
 from trca.runs.provenance import panel_record, versions

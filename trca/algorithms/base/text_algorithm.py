@@ -38,9 +38,9 @@ from trca.algorithms.credit import READS, Sources, bind_credit
 from trca.algorithms.learner.critic import CRITIC_METRICS
 from trca.algorithms.learner.group import LearnersLostError, TextLearnerGroup
 from trca.algorithms.learner.mismatch import MISMATCH_METRICS
+from trca.algorithms.learner.policy_updater import UPDATE_METRICS
 from trca.algorithms.learner.rows import Rows
 from trca.algorithms.learner.start_weights import read_start_weights
-from trca.algorithms.learner.update_metrics import UPDATE_METRICS
 from trca.algorithms.rollouts.batch import RolloutBatch
 from trca.algorithms.rollouts.environments import default_split, env_creator, no_rubric
 from trca.algorithms.rollouts.sampling import wait_for_one
@@ -48,7 +48,7 @@ from trca.common.process import own_memory_mb
 from trca.envs.annotate import Operators
 from trca.envs.panel import Panel
 from trca.records import Rollout
-from trca.records.failures import Failure, Incident
+from trca.records.rollout import Failure, Incident
 
 logger = logging.getLogger(__name__)
 
@@ -82,6 +82,7 @@ class TextAlgorithm(Algorithm):
         super().__init_subclass__(**kwargs)
         if config is not None:
             cls.config_class, ALGORITHM_OF[config] = config, cls
+            cls.__doc__ = cls.__doc__ or config.__doc__
 
     def setup(self, config: AlgorithmConfig) -> None:  # type: ignore[override]
         """Sets up RLlib's parts and the training panel.

@@ -19,8 +19,8 @@ answer_logprobs     Mean log-probability of the right answer's tokens after the 
 final_f1            F1 of the answer at the end of the rollout.
 final_word_set_f1   F1 of the answer's set of words with articles (IGPO).
 hindsight_logprobs  Log-probability of the action, given that the rollout succeeded.
-plans               Switches, subgoals and their tokens; see `credit.inputs.plans.Plans`.
-values              Values of the critic; see `credit.inputs.values.Values`.
+plans               Switches, subgoals and their tokens; see `credit.plans.Plans`.
+values              Values of the critic; see `credit.values.Values`.
 ==================  ================================================================================
 
 The build of an algorithm fails if the sources of a read are missing. A rule that reads *gold*, the
@@ -46,6 +46,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import numpy as np
 
 from trca.common.registry import Registry
+from trca.envs.text_env import MissingPartError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -106,6 +107,47 @@ class ActionsRead(Read):
         return [step.action for rollout in sources.rollouts for step in rollout.steps]
 
 
+class GoldRead(Read):
+    """One field of an environment's ``gold``, for every step."""
+
+    gold = True
+
+    def __init__(self, part: str) -> None:
+        """Chooses the part: a field of `trca.envs.text_env.Gold`."""
+        self._part = part
+
+    def __call__(self, sources: Sources, batch: StepBatch) -> list[tuple[str, ...]]:
+        """Returns the texts of each step's task; the steps of a task share a tuple.
+
+        Raises:
+            ValueError: For a task without gold.
+        """
+        gold: dict[tuple[str, str], tuple[str, ...]] = {}
+        for split in dict.fromkeys(r.split for r in sources.rollouts):
+            task_ids = list(dict.fromkeys(r.task_id for r in sources.rollouts if r.split == split))
+            golds = sources.env_runner.gold(split, task_ids)
+            for task_id, of_task in zip(task_ids, golds, strict=True):
+                gold[split, task_id] = getattr(of_task, self._part)
+                if not gold[split, task_id]:
+                    raise ValueError(
+                        f"task {task_id!r} of split {split!r} has no gold {self._part}"
+                    )
+        return [gold[r.split, r.task_id] for r in sources.rollouts for _ in r.steps]
+
+    def lack(self, sources: Sources) -> str:
+        """Requests the gold of the first training task."""
+        split = sources.config.settings.train_split
+        first = sources.env_runner.panel(split).task_ids[:1]
+        try:
+            golds = sources.env_runner.gold(split, first)
+        except MissingPartError as error:
+            return str(error)
+        known = all(getattr(of_task, self._part) for of_task in golds)
+        return (
+            "" if known else f"{sources.config.env} has no gold {self._part} of task {first[0]!r}"
+        )
+
+
 class FinalMeasure(Read):
     """A measure of the environment at the end of each rollout, repeated for each step."""
 
@@ -134,15 +176,15 @@ READS: Final[Registry[Read]] = Registry(
     "read",
     {
         "actions": ActionsRead(),
-        "answer_logprobs": "trca.algorithms.credit.inputs.logprobs:ANSWER_LOGPROBS",
+        "answer_logprobs": "trca.algorithms.credit.logprobs:ANSWER_LOGPROBS",
         "final_f1": FinalMeasure("f1"),
         "final_word_set_f1": FinalMeasure("word_set_f1"),
-        "gold_answers": "trca.algorithms.credit.inputs.gold:GOLD_ANSWERS",
-        "gold_passages": "trca.algorithms.credit.inputs.gold:GOLD_PASSAGES",
-        "gold_walkthrough": "trca.algorithms.credit.inputs.gold:GOLD_WALKTHROUGH",
-        "hindsight_logprobs": "trca.algorithms.credit.inputs.logprobs:HINDSIGHT_LOGPROBS",
-        "plans": "trca.algorithms.credit.inputs.plans:PLANS",
-        "values": "trca.algorithms.credit.inputs.values:VALUES",
+        "gold_answers": GoldRead("answers"),
+        "gold_passages": GoldRead("passages"),
+        "gold_walkthrough": GoldRead("walkthrough"),
+        "hindsight_logprobs": "trca.algorithms.credit.logprobs:HINDSIGHT_LOGPROBS",
+        "plans": "trca.algorithms.credit.plans:PLANS",
+        "values": "trca.algorithms.credit.values:VALUES",
     },
 )
 """Reads by name."""

@@ -63,8 +63,8 @@ from trca.algorithms.learner.optimizers import (
     optimizer_entry,
     refuse_other_optimizer,
 )
+from trca.algorithms.learner.passes import Reduction
 from trca.algorithms.learner.policy_updater import PolicyUpdater
-from trca.algorithms.learner.reduction import Reduction
 from trca.algorithms.learner.rows import Rows, scored_rows
 from trca.algorithms.learner.start_weights import START_WEIGHTS, StartWeights, from_metadata
 from trca.algorithms.settings.policy_config import PolicyConfig

@@ -24,7 +24,7 @@ from trca.envs.responses import RESPONSE_FORMATS, PromptWriter
 from trca.policies.engines.engine import Request, SamplingParams
 from trca.policies.prompts import Prompter
 from trca.records import Rollout
-from trca.records.failures import Failure, Incident
+from trca.records.rollout import Failure, Incident
 
 _REMEMBERED: Final = 3
 """Number of reflections in a prompt: the newest."""
@@ -75,7 +75,8 @@ class AttemptsRunner(TextEnvRunner):
         last: dict[int, Rollout] = {}
         keys = {group.group: group.key for group in groups}
         reflections: dict[int, list[str]] = {group.group: [] for group in groups}
-        waiting = [replace(group, memory="") for group in groups]
+        finished = {group.group: group.finished for group in groups}
+        waiting = [replace(group, memory="", finished=None) for group in groups]
         for attempt in range(self._attempts):
             played = super().sample(groups=waiting, sampling=sampling)
             batch.add_later(replace(played, rollouts=[]))
@@ -83,6 +84,9 @@ class AttemptsRunner(TextEnvRunner):
             last |= {rollout.group: rollout for rollout in played.rollouts}
             for rollout in played.rollouts:
                 rollout.measures["attempts"] = attempt + 1
+                told = finished[rollout.group]
+                if told is not None and (rollout.won or attempt + 1 == self._attempts):
+                    told([rollout])
             lost = {r.group: r for r in played.rollouts if not r.won}
             if attempt + 1 == self._attempts or not lost:
                 break

@@ -1,16 +1,14 @@
-"""The types of rollout sampling: groups, seeds, time limits and batches of rollouts."""
+"""The types of rollout sampling: groups, seeds and batches of rollouts."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from hashlib import blake2b
-from typing import Any, Final
+from typing import Any
 
-from trca.algorithms.settings.types import OnMissingRollout
 from trca.records import Rollout
-from trca.records.failures import Failure, Incident
+from trca.records.rollout import Failure, Incident
 from trca.records.store import from_table, to_table
 
 
@@ -28,9 +26,10 @@ class GroupRequest:
             None outside training.
         memory: Memory line that replaces the environment's; None keeps the environment's.
         keep_finished: Whether the finished rollouts of an incomplete group stay, for any
-            `Limits.on_missing_rollout`. Evaluations set it: each finished rollout counts.
+            ``on_missing_rollout``. Evaluations set it: each finished rollout counts.
         demonstration: Number of the demonstration of the loop's `Teacher`; None without a teacher.
         env_config: Changes of the environment's arguments; None for the arguments of the config.
+        finished: Receives the rollouts of each finished episode at its end, in this process.
     """
 
     group: int
@@ -43,6 +42,7 @@ class GroupRequest:
     keep_finished: bool = False
     demonstration: int | None = None
     env_config: Mapping[str, Any] | None = None
+    finished: Callable[[Sequence[Rollout]], None] | None = None
 
 
 def derive_seed(*key: int | str) -> int:
@@ -53,32 +53,6 @@ def derive_seed(*key: int | str) -> int:
     """
     digest = blake2b("\x1f".join(map(repr, key)).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little") >> 1
-
-
-@dataclass(frozen=True)
-class Limits:
-    """Time limits of rollouts, and the policy for incomplete groups.
-
-    Attributes:
-        generation_timeout_s: Longest time of one generation, in seconds.
-        env_step_timeout_s: Longest time of one step or reset of an environment, in seconds.
-        rollout_timeout_s: Longest time of a rollout from its first prompt, in seconds.
-        on_missing_rollout: ``drop_group`` drops an incomplete group; ``go_on`` keeps its finished
-            rollouts.
-    """
-
-    generation_timeout_s: float = math.inf
-    env_step_timeout_s: float = math.inf
-    rollout_timeout_s: float = math.inf
-    on_missing_rollout: OnMissingRollout = "drop_group"
-
-    def keeps_incomplete(self, request: GroupRequest) -> bool:
-        """Whether the finished rollouts of an incomplete group stay."""
-        return request.keep_finished or self.on_missing_rollout == "go_on"
-
-
-NO_LIMITS: Final = Limits()
-"""No time limits."""
 
 
 @dataclass

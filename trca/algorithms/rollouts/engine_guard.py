@@ -15,7 +15,7 @@ from trca.algorithms.rollouts.env_pool import Clock
 from trca.common.errors import notes
 from trca.common.threads import StuckError, Threads
 from trca.policies.engines.engine import Completion, Engine, Request, SamplingParams
-from trca.records.failures import Incident
+from trca.records.rollout import Incident
 
 logger = logging.getLogger(__name__)
 

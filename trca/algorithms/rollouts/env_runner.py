@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -33,10 +32,10 @@ from ray.rllib.utils.metrics import (
     WEIGHTS_SEQ_NO,
 )
 
-from trca.algorithms.rollouts.batch import GroupRequest, Limits, RolloutBatch
+from trca.algorithms.rollouts.batch import GroupRequest, RolloutBatch
 from trca.algorithms.rollouts.callbacks import RunnerCallbacks
 from trca.algorithms.rollouts.env_pool import find_annotation, operators_of
-from trca.algorithms.rollouts.loop import RolloutLoop
+from trca.algorithms.rollouts.play import RolloutLoop
 from trca.algorithms.rollouts.recording import Teacher
 from trca.algorithms.settings.policy_config import PolicyConfig
 from trca.algorithms.settings.prompting import engine_tokenizer, make_prompter
@@ -105,14 +104,13 @@ class TextEnvRunner(EnvRunner, Checkpointable):
         config = self.config
         tokenizer = engine_tokenizer(config.settings.engine, config.resolved_model())
         responses = RESPONSE_FORMATS.get(config.settings.response_format)
-        limits = Limits(**{f.name: getattr(config.settings, f.name) for f in fields(Limits)})
         return RolloutLoop(
             self._make_played_env,
             self._open_engine(),
             make_prompter(config.settings, tokenizer),
             tokenizer,
             responses,
-            limits,
+            config.settings,
             None if engine_class(config.settings.engine).remote else self._open_engine,
             keep_final_prompts=bool(config.settings.critic_kind),
             module_of=config.module_of,

@@ -1,12 +1,18 @@
-"""`Player`: plays an episode as one coroutine, from the reset to the recorded end.
+"""`RolloutLoop`: samples rollout groups; `RolloutLoop.play` is the coroutine of an episode.
 
 ::
 
-    rollouts = await player.play(request, index, round_)
+    loop = RolloutLoop(make_env, engine, prompter, tokenizer)
+    batch = loop.run([GroupRequest(0, task_id, "train", size=8, key=("training", 1, 0))], params)
 
 All episodes of a round run in one event loop. While an episode waits for its completion or its
 environment, other episodes continue. Every response, action and seed is a function of the request,
 so the order in which episodes continue has no effect on the rollouts.
+
+A rollout is retried once if its environment, prompt or engine raises or exceeds a time limit. The
+retry comes after the first round, in a fresh environment and from the same seeds. A second failure
+makes the rollout missing: a `Failure` has the reason, and ``on_missing_rollout`` decides on the
+rest of its group. Each failure is an `Incident`. Other groups continue.
 
 `engine_guard` answers prompts, `env_pool` has the environments, `recording` makes the steps.
 """
@@ -14,21 +20,26 @@ so the order in which episodes continue has no effect on the rollouts.
 from __future__ import annotations
 
 import asyncio
+import logging
+import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from dataclasses import replace
+from typing import Any, Final
 
 import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from trca.algorithms.rollouts.batch import NO_LIMITS, GroupRequest, Limits, derive_seed
+from trca.algorithms.rollouts.batch import GroupRequest, RolloutBatch, derive_seed
 from trca.algorithms.rollouts.callbacks import RunnerCallbacks
-from trca.algorithms.rollouts.engine_guard import EngineGuard
+from trca.algorithms.rollouts.engine_guard import EngineGuard, one_line
 from trca.algorithms.rollouts.env_pool import EnvPool
 from trca.algorithms.rollouts.recording import Episode, Recorder, Teacher, Turn, View
-from trca.common.threads import StuckError
+from trca.algorithms.settings.groups import FailureSettings
+from trca.common.process import own_memory_mb
+from trca.common.threads import StuckError, run_to_end
 from trca.envs.responses import ACTION_FORMAT, ResponseFormat
 from trca.envs.teams.env import TeamEnv
 from trca.policies.engines.engine import Completion, Engine, Request, SamplingParams
@@ -36,6 +47,13 @@ from trca.policies.prompts import Prompter
 from trca.policies.prompts.control_tokens import response_ids
 from trca.policies.spans import Response, read_response
 from trca.records import DEFAULT_MODULE, Rollout
+from trca.records.rollout import Failure, Incident
+
+logger = logging.getLogger(__name__)
+
+Outcome = Sequence[Rollout] | str
+"""The rollouts of an episode, or why the episode failed, on one line."""
+_DEFAULTS: Final = FailureSettings()
 
 
 class GroupFailedError(Exception):
@@ -79,8 +97,8 @@ class Round:
             self.started.set()
 
 
-class Player:
-    """Plays episodes with one engine.
+class RolloutLoop:
+    """Samples rollout groups with one engine.
 
     Attributes:
         pool: The environments.
@@ -95,7 +113,7 @@ class Player:
         prompter: Prompter,
         tokenizer: Any,
         response_format: ResponseFormat = ACTION_FORMAT,
-        limits: Limits = NO_LIMITS,
+        limits: FailureSettings = _DEFAULTS,
         open_engine: Callable[[], Engine] | None = None,
         keep_final_prompts: bool = False,
         module_of: Callable[[str, GroupRequest], str] = lambda agent, request: DEFAULT_MODULE,
@@ -110,7 +128,7 @@ class Player:
             prompter: Renders prompts.
             tokenizer: Tokenizer of the engine's model.
             response_format: Format of actions in responses.
-            limits: Time limits, and the policy for incomplete groups.
+            limits: Time limits, and the treatment of incomplete groups.
             open_engine: Opens an engine with the same weights in place of a failed engine; None
                 keeps the failed engine.
             keep_final_prompts: Whether truncated training rollouts keep the prompt of their last
@@ -125,6 +143,26 @@ class Player:
         self.response_format, self.limits = response_format, limits
         self._keep_final_prompts, self._module_of = keep_final_prompts, module_of
         self._teacher, self._callbacks = teacher, callbacks
+
+    @property
+    def engine(self) -> Engine:
+        """The generation engine."""
+        return self.guard.engine
+
+    def run(self, groups: Sequence[GroupRequest], sampling: SamplingParams) -> RolloutBatch:
+        """Samples every group to the ends of its episodes.
+
+        Args:
+            groups: The groups.
+            sampling: Temperature and limits. Empty stop strings mean the stop strings of the
+                response format.
+        """
+        return run_to_end(self._run(groups, sampling))
+
+    def close(self) -> None:
+        """Closes the environments and the engine."""
+        run_to_end(self.pool.close())
+        self.guard.close()
 
     async def play(self, request: GroupRequest, index: int, round_: Round) -> Sequence[Rollout]:
         """Plays an episode of a group to its end; returns the rollouts, one per agent.
@@ -217,23 +255,23 @@ class Player:
             options = {"task": request.task_id, **curriculum}
             observation, info = await self.pool.reset(env, seed, options)
 
-            def new_rollout(agent: str, instruction: str) -> Rollout:
-                return Rollout(
+            team = env.env.unwrapped
+            rollouts = [
+                Rollout(
                     task_id=request.task_id,
                     split=request.split,
                     task_type=info["task_type"],
                     group=request.group,
                     index=episode.index,
-                    policy_version=self.guard.engine.version,
+                    policy_version=self.engine.version,
                     agent_id=agent,
                     module_id=self._module_of(agent, request),
-                    instruction=instruction,
-                    operators=env.operators[agent],
+                    instruction=team.instruction if isinstance(team, TeamEnv) else info["task"],
+                    operators=operators,
                 )
-
-            team = env.env.unwrapped
-            of_team = (env.operators, team.instruction) if isinstance(team, TeamEnv) else ()
-            episode.recorder = Recorder(observation, info, new_rollout, *of_team)
+                for agent, operators in env.operators.items()
+            ]
+            episode.recorder = Recorder(observation, info, rollouts)
         except BaseException:
             self.pool.give_back(env, broken=True)
             raise
@@ -284,3 +322,73 @@ class Player:
         """Reads a response to the prompt of a view."""
         thought, admissible = self.prompter.thought, view.info["admissible_actions"]
         return read_response(ids, self.tokenizer, self.response_format, thought, admissible)
+
+    async def _run(self, groups: Sequence[GroupRequest], sampling: SamplingParams) -> RolloutBatch:
+        stop = sampling.stop or self.response_format.stop
+        sampling = replace(sampling, stop=stop, thought=self.prompter.thought)
+        batch = RolloutBatch()
+        first = [(request, index) for request in groups for index in range(request.size)]
+        outcomes = await self._round(first, sampling, batch)
+        failed = [(r, k) for r, k in first if isinstance(outcomes[r.group, k], str)]
+        if failed:
+            batch.incidents += await self.guard.renew()
+            outcomes |= await self._round(failed, sampling, batch, is_retry=True)
+        for request in groups:
+            of_group = [outcomes[request.group, index] for index in range(request.size)]
+            reasons = [each for each in of_group if isinstance(each, str)]
+            keeps = self._keeps_incomplete(request)
+            if reasons:
+                lost = len(reasons) if len(reasons) < request.size and keeps else request.size
+                batch.failures.append(Failure(request.group, request.task_id, lost, reasons[-1]))
+            if keeps or not reasons:
+                played = [each for each in of_group if not isinstance(each, str)]
+                batch.rollouts += [rollout for rollouts in played for rollout in rollouts]
+        batch.incidents += await self.guard.renew()
+        await self.guard.sleep()
+        batch.rollouts.sort(key=lambda r: (r.group, r.index))
+        batch.seconds |= self.pool.take_seconds()
+        batch.process_memory_mb = own_memory_mb()
+        return batch
+
+    async def _round(
+        self,
+        places: Sequence[tuple[GroupRequest, int]],
+        sampling: SamplingParams,
+        batch: RolloutBatch,
+        is_retry: bool = False,
+    ) -> dict[tuple[int, int], Outcome]:
+        """Plays the episodes of these groups and indices; ``batch`` takes the incidents."""
+        round_ = Round(len(places), sampling, is_retry)
+        async with asyncio.TaskGroup() as tasks:
+            outcomes = {
+                (request.group, index): tasks.create_task(self._try(request, index, round_, batch))
+                for request, index in places
+            }
+        await self.pool.close_broken()
+        return {place: task.result() for place, task in outcomes.items()}
+
+    async def _try(
+        self, request: GroupRequest, index: int, round_: Round, batch: RolloutBatch
+    ) -> Outcome:
+        """Plays an episode; notes a failure as an incident and in the log."""
+        try:
+            rollouts = await self.play(request, index, round_)
+        except GroupFailedError as failed:
+            return one_line(failed.__cause__ or failed)
+        except Exception as error:
+            if round_.is_retry and not self._keeps_incomplete(request):
+                round_.dropped[request.group] = error
+            reason, action = one_line(error), "dropped" if round_.is_retry else "retried"
+            which, task = f"{index} of group {request.group}", request.task_id
+            incident = Incident(time.time(), "rollout", which, task, reason, action)
+            batch.incidents.append(incident)
+            words = "rollout %s, task %r: %s; %s"
+            logger.warning(words, which, task, reason, action, exc_info=error)
+            return reason
+        if request.finished is not None:
+            request.finished(rollouts)
+        return rollouts
+
+    def _keeps_incomplete(self, request: GroupRequest) -> bool:
+        """Whether the finished rollouts of an incomplete group stay."""
+        return request.keep_finished or self.limits.on_missing_rollout == "go_on"

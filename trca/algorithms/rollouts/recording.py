@@ -2,7 +2,7 @@
 
 A recorder has the rollouts of an episode and the view of the agent that acts next::
 
-    recorder = Recorder(observation, info, new_rollout)
+    recorder = Recorder(observation, info, rollouts)
     recorder.view           # the agent's rollout, observation and info, for the next prompt
     recorder.add(turn, transition)
 
@@ -12,7 +12,7 @@ A step of a role of a team lasts until the role's next turn.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -27,9 +27,6 @@ from trca.policies.engines.engine import Completion
 from trca.policies.prompts import Conversation
 from trca.policies.spans import Response
 from trca.records import Rollout, Step, changed_facts
-
-NewRollout = Callable[[str, str], Rollout]
-"""Makes the empty rollout of an agent from the agent's id and the instruction."""
 
 _NO_JUDGMENTS: Final[NDArray[np.uint8]] = np.frombuffer(b"", dtype=np.uint8)
 
@@ -100,40 +97,25 @@ class Recorder:
     """
 
     def __init__(
-        self,
-        observation: str,
-        info: Mapping[str, Any],
-        new_rollout: NewRollout,
-        roles: Iterable[str] | None = None,
-        instruction: str = "",
+        self, observation: str, info: Mapping[str, Any], rollouts: Sequence[Rollout]
     ) -> None:
-        """Takes the result of ``reset``.
-
-        Args:
-            observation: Observation of the first agent.
-            info: ``info`` of the first agent.
-            new_rollout: Makes the empty rollout of an agent.
-            roles: The roles of a team in order; None for an environment of one agent.
-            instruction: The instruction of a team, which some roles may not see.
-        """
-        self._is_team = roles is not None
-        if roles is None:
-            roles, instruction = (DEFAULT_AGENT,), info["task"]
-        self._by_role = {role: new_rollout(role, instruction) for role in roles}
-        self.rollouts: Sequence[Rollout] = tuple(self._by_role.values())
+        """Takes the observation and ``info`` of ``reset``, and an empty rollout for each agent."""
+        self.rollouts = rollouts
+        self._by_role = {rollout.agent_id: rollout for rollout in rollouts}
+        self._is_team = DEFAULT_AGENT not in self._by_role
         self._open: dict[str, Turn] = {}
         self.view = self._next_view(observation, info)
 
     def add(self, turn: Turn, transition: Transition) -> Sequence[View]:
         """Records a transition; returns the views of the agents whose steps it completes."""
         observation, reward, terminated, truncated, info = transition
+        rollout = self.view.rollout
+        self.view = self._next_view(observation, info)
         if self._is_team:
-            self._open[self.view.rollout.agent_id] = turn
+            self._open[rollout.agent_id] = turn
             views = [self._close(ended) for ended in info["closed"]]
-            self.view = self._next_view(observation, info)
         else:
-            _add_step(self.view.rollout, turn, observation, float(reward), info)
-            self.view = self._next_view(observation, info)
+            _add_step(rollout, turn, observation, float(reward), info)
             views = [self.view]
         if terminated or truncated:
             for rollout in self.rollouts:

@@ -17,7 +17,7 @@ from trca.algorithms.rollouts.env_runner import TextEnvRunner, error_link
 from trca.common.errors import first_line
 from trca.common.process import last_errors
 from trca.policies.engines.engine import SamplingParams
-from trca.records.failures import Failure, Incident
+from trca.records.rollout import Failure, Incident
 
 logger = logging.getLogger(__name__)
 

@@ -78,7 +78,7 @@ def graphgpo(
         epsilon: Added to the standard deviations.
     """
     divide, anchor = parameters.normalizer == "std", parameters.anchor
-    # The last observation of a success is no state of the graph: 'success' stands in its place.
+    # The last observation of a success is not a state of the graph: 'success' takes its place.
     graph = replace(
         batch, next_observation=np.where(batch.won, batch.observation, batch.next_observation)
     )

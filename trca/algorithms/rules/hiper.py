@@ -66,9 +66,9 @@ from trca.algorithms.credit.arithmetic import (
     normalize,
     rollout_spans,
 )
-from trca.algorithms.credit.inputs.plans import Plans, lacks_plan
-from trca.algorithms.credit.inputs.values import CriticSettings, Values
+from trca.algorithms.credit.plans import Plans, lacks_plan
 from trca.algorithms.credit.registry import CREDIT_RULES, Credited
+from trca.algorithms.credit.values import CriticSettings, Values
 from trca.algorithms.settings.parameters import TextParameters, own_default
 from trca.algorithms.settings.types import Credit, NonNegative, RatioLevel
 from trca.envs.responses import RESPONSE_FORMATS

@@ -31,8 +31,8 @@ from dataclasses import replace
 import numpy as np
 
 from trca.algorithms.credit.arithmetic import rollout_spans
-from trca.algorithms.credit.inputs.values import Values
 from trca.algorithms.credit.registry import CREDIT_RULES, Credited
+from trca.algorithms.credit.values import Values
 from trca.algorithms.rules.turn_ppo import TurnPPOParameters, turn_ppo
 from trca.algorithms.settings.types import Credit
 from trca.records import StepBatch

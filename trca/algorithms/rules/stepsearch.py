@@ -54,8 +54,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trca.algorithms.credit.arithmetic import joint_codes, rollout_spans
-from trca.algorithms.credit.inputs.values import Values
 from trca.algorithms.credit.registry import CREDIT_RULES, Credited
+from trca.algorithms.credit.values import Values
 from trca.algorithms.rules.turn_ppo import TurnPPOParameters, turn_ppo
 from trca.algorithms.settings.types import Credit, NonNegative
 from trca.records import StepBatch

@@ -47,8 +47,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trca.algorithms.credit.arithmetic import discounted_returns, next_values, normalize
-from trca.algorithms.credit.inputs.values import CriticSettings, Values, at_states
 from trca.algorithms.credit.registry import CREDIT_RULES, Credited
+from trca.algorithms.credit.values import CriticSettings, Values, at_states
 from trca.algorithms.settings.parameters import TextParameters
 from trca.algorithms.settings.types import Credit, Probability
 from trca.records import StepBatch

@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import inspect
 import json
+import sys
 from collections.abc import Callable, Mapping
 from functools import cache, partial, wraps
 from pathlib import Path
@@ -376,6 +377,8 @@ class Training(Generic[P]):
 
     def __set_name__(self, owner: type[PolicyConfig[Any]], name: str) -> None:
         owner.parameters_class = self._parameters
+        about = str(sys.modules[self._parameters.__module__].__doc__)
+        owner.__doc__ = owner.__doc__ or about.splitlines()[0]
 
     def __get__(self, config: C, owner: type[C]) -> Callable[P, C]:
         return partial(PolicyConfig.training, config)

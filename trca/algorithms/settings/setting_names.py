@@ -92,7 +92,7 @@ _REFUSED: Final = {
     "a credit rule makes the advantages: set credit to file.py:NAME": """
         learner_connector add_default_connectors_to_learner_pipeline
     """,
-    "the driver needs its env runner, which is empty beside remote ones": """
+    "the driver needs its env runner, which is empty if there are remote ones": """
         create_local_env_runner create_env_on_local_worker
     """,
     "env runners have no state besides the weights": """

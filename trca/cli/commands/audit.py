@@ -14,10 +14,12 @@ from trca.cli.show.console import (
     console,
     fail,
     log_words,
+    make_writable,
     noise_to,
     refusing,
     tracing_to,
     use_one_thread,
+    warn,
 )
 from trca.common.errors import words
 
@@ -67,7 +69,6 @@ def audit(
     use_one_thread()
     from trca.algorithms.base.audit import rules_of
     from trca.cli.run.checkpoints import policy
-    from trca.runs.refusals import make_writable
     from trca.tune_configs.files import ConfigError, assignments
 
     with refusing(ConfigError, ValueError, OSError):
@@ -160,10 +161,9 @@ def _print(found: Audit, agreements: dict[str, Agreement], skipped: dict[str, st
     for name, reason in skipped.items():
         console.print(f"{name} is left out: {reason}", markup=False, style="dim")
     if found.ceiling() < _SETTLED:
-        console.print(
-            "warning: noise hides most of the order. Give more --playouts and --rollouts, or a"
-            " policy that wins between 20% and 80% of the tasks",
-            style="yellow",
+        warn(
+            "noise hides most of the order. Give more --playouts and --rollouts, or a policy that"
+            " wins between 20% and 80% of the tasks"
         )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from trca.cli.run.new_settings import RunsOption
-from trca.cli.show.console import console, print_folded, refusing, use_one_thread
+from trca.cli.show.console import console, make_writable, print_folded, refusing, use_one_thread
 from trca.common.registry import short_name
 
 if TYPE_CHECKING:
@@ -71,7 +71,6 @@ def diagnose(
     from trca.common.chat_endpoint import EndpointError
     from trca.envs.text_env import DEFAULT_AGENT
     from trca.runs.folder import RunFolder
-    from trca.runs.refusals import make_writable
     from trca.runs.rollout_files import agent_operators, judged, recorded
     from trca.tune_configs.files import read
     from trca.tune_configs.run_parameters import method_name

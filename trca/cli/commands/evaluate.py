@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -12,15 +13,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+import trca
 from trca.cli.run.new_settings import SetOption
 from trca.cli.show.console import (
     console,
     fail,
     log_words,
+    make_writable,
     noise_to,
     refusing,
     tracing_to,
     use_one_thread,
+    warn,
 )
 from trca.cli.show.warnings import why_unreadable
 from trca.common.errors import words
@@ -31,6 +35,7 @@ if TYPE_CHECKING:
     from trca.common.chat_endpoint import Usage
     from trca.envs.panel import Panel
     from trca.policies.agents import Agent
+    from trca.runs.episode_folder import EpisodeFolder
 
 _ZERO_SHOT: Final = "zero-shot"
 _NAMED: Final = frozenset({"evaluation_split", "evaluation_temperature", "evaluation_tasks"})
@@ -108,6 +113,13 @@ def evaluate(
             " endpoint.",
         ),
     ] = None,
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume",
+            help="Continue an interrupted evaluation at an endpoint: play the missing episodes.",
+        ),
+    ] = False,
 ) -> None:
     """Evaluate a run or a model: success by task type, with n and 95% intervals.
 
@@ -120,6 +132,9 @@ def evaluate(
     training; its report leaves out the tasks of these evaluations, since success on them is likely
     too high. The rollouts have other random seeds than the run's own evaluations. The report names
     the metric and the panel that chose the checkpoint.
+
+    At an endpoint each episode is kept when it ends. After an interruption, or with missing
+    episodes, the same command with `--resume` plays the remaining episodes.
 
     - `trca evaluate outputs/quickstart` plays the last checkpoint on the run's held-out split
     - `trca evaluate outputs/quickstart@best --split valid_seen --seeds 3`
@@ -137,13 +152,16 @@ def evaluate(
     from trca.policies.agents import AGENTS
     from trca.policies.model_names import missing_on_hub
     from trca.policies.weight_files import weights_hash
+    from trca.runs.episode_folder import EpisodeFolder
+    from trca.runs.own_files import by_content
     from trca.runs.provenance import versions
-    from trca.runs.refusals import make_writable
     from trca.runs.reports import Report
-    from trca.tune_configs.files import assignments
+    from trca.tune_configs.files import absolute, assignments
 
     with refusing():
         given = assignments(set_ or [])
+        if resume and not base_url:
+            raise ValueError("--resume is for a model at an endpoint: --model NAME --base-url URL")
         if prices and not all(price >= 0 for price in prices):
             raise ValueError(f"--prices is {prices[0]:g} {prices[1]:g}: give prices from 0 on")
         hub = run_or_model or ""
@@ -207,10 +225,22 @@ def evaluate(
         f"_seeds-{seeds}_t-{temperature:g}{suffix}"
     )
     log = folder / "logs" / "evaluate.log"
+    episodes = None
+    if base_url:
+        same = {"trca": trca.__version__, **subject.settings.flat(), **more, "panel": panel.hash}
+        same |= {"seeds": seeds, "temperature": temperature}
+        episodes = EpisodeFolder(path, by_content(absolute(same)))
+        with refusing():
+            episodes.check(resume)
     try:
         if not base_url:
             record["weights"] = weights_hash(subject.algorithm_config().resolved_model())
-        played, tokenizer, usage = _play(subject, panel, seeds, temperature, log, prompting, trials)
+        with episodes.opened() if episodes is not None else nullcontext():
+            if episodes:
+                about["resumed_after"] = f"{len(episodes)} episodes"
+                console.print(f"Continues after {about['resumed_after']}", markup=False)
+            play = partial(_play, subject, panel, seeds, temperature, log, prompting, trials)
+            played, tokenizer, usage = play(episodes)
         report = Report.of(panel, played)
         if usage:
             about["endpoint"] = asdict(usage)
@@ -227,18 +257,24 @@ def evaluate(
                 failures = [failure for each in played.values() for failure in each.failures]
                 to = path.with_name(f"{path.name}.parquet")
                 write_rollouts(to, rollouts, prompts, failures)
+            if episodes and not report.failures():
+                episodes.remove()
+    except KeyboardInterrupt:
+        fail(f"stopped.{_kept(episodes)}", code=130)
     except Exception as error:
-        fail(f"{words(error)}.{log_words(log)}")
+        fail(f"{words(error)}.{_kept(episodes)}{log_words(log)}")
     console.print(report.table(), soft_wrap=False)
     chat = bool(getattr(tokenizer, "chat_template", None))
     if unreadable := why_unreadable(rollouts, subject.settings, chat):
-        console.print(f"warning: {unreadable}", markup=False, style="yellow")
+        warn(unreadable)
     for reason, missing in report.failures().items():
         console.print(f"{missing} missing: {reason}", markup=False, style="bold red")
     if usage:
         console.print(f"Endpoint: {usage.words(prices)}", markup=False)
     if not finished:
         fail(f"no episode was finished, nothing is written.{log_words(log)}")
+    if report.failures() and episodes:
+        console.print(_kept(episodes).strip(), markup=False)
     kinds = "md,json,parquet" if transcripts else "md,json"
     console.print(f"Written to {path.parent}:\n  {path.name}.{{{kinds}}}", markup=False)
 
@@ -251,6 +287,7 @@ def _play(
     log: Path,
     agent: Agent | None,
     trials: int,
+    episodes: EpisodeFolder | None,
 ) -> tuple[dict[int, Evaluation], Any, Usage | None]:
     """Returns the evaluations by seed, the tokenizer, and the usage of an endpoint."""
     from trca.cli.show.slow_steps import slow_steps_shown
@@ -269,13 +306,28 @@ def _play(
         if agent and agent.reflection:
             maker = partial(AttemptsRunner, attempts=trials, reflection=agent.reflection)
         runner = local_runner(subject.algorithm_config(), maker)
+        tokenizer = runner.loop.tokenizer
+        usage: Any = getattr(runner.loop.engine, "usage", None)
         played = {}
         for seed in range(seeds):
             status.update(f"playing {len(panel.task_ids)} tasks with seed {seed}")
-            played[seed] = evaluate_panel(runner, panel, seed=seed, temperature=temperature)
-        tokenizer, engine = runner.loop.tokenizer, runner.loop.engine
+            keeping: dict[str, Any] = {}
+            if episodes is not None:
+                keeping["played"] = episodes.read(seed)
+                keeping["finished"] = partial(episodes.add, seed, usage=usage)
+            options = {"seed": seed, "temperature": temperature, **keeping}
+            played[seed] = evaluate_panel(runner, panel, **options)
         runner.stop()
-    return played, tokenizer, getattr(engine, "usage", None)
+    if usage and episodes is not None:
+        usage = episodes.count(usage)
+    return played, tokenizer, usage
+
+
+def _kept(episodes: EpisodeFolder | None) -> str:
+    """Says how to play the missing episodes; empty without a finished episode."""
+    if not episodes:
+        return ""
+    return f" {len(episodes)} episodes are kept: the same command with --resume plays the others."
 
 
 def identity(subject: Policy, folder: Path, changed: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -11,6 +11,7 @@ import typer
 
 from trca.cli.run.new_settings import RunsOption
 from trca.cli.show.console import console, refusing, use_one_thread
+from trca.common.extras import missing_extra
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,6 +71,8 @@ def inspect(
             wanted = None if iteration is None else [iteration]
             paths = recorded(folder, "eval" if evaluation else "train", wanted)
             path = paths[max(paths)]
+        elif lack := missing_extra("pyarrow", "reading rollouts", "train"):
+            raise ValueError(lack)
         from trca.records.store import failures_of, from_table, prompts_of  # needs pyarrow
 
         if rollout is None and not as_json:
@@ -114,7 +117,7 @@ def _list(path: Path) -> None:
         agent = "" if each["agent_id"] == DEFAULT_AGENT else f"  {each['agent_id']}"
         console.print(
             f"{number:>4}  {'won ' if each['won'] else 'lost'}  {each['steps']:>3} steps"
-            f"  r^F {each['foundational']:+z.2f}  r^B {each['breakthrough']:+z.2f}"
+            f"  r^F {each['foundational']:+z.3f}  r^B {each['breakthrough']:+z.3f}"
             f"{agent}  {each['task_id']}",
             markup=False,
         )

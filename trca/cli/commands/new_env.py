@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from trca.cli.show.console import console, refusing
+from trca.cli.show.console import console, refusing, what_next
 
 _TEMPLATE = Path(__file__).parents[1] / "template"
 
@@ -37,22 +37,18 @@ def new_env(
         folder = write_package(name, to)
     env = f"{name}/env.py:{class_name(name)}"
     console.print(f"[green]ok[/]: {escape(str(folder))}")
-    console.print("What next:")
-    for command, why in (
-        (f"cd {shlex.quote(str(folder))}", "its README.md explains each file"),
-        (f"trca play {env}", "play it"),
-        ("trca train train.yaml", "train a tiny policy on it, in minutes"),
-        ("pytest", "test environment and rubric"),
-    ):
-        console.print(f"  [cyan]{escape(command)}[/]\n      {why}")
+    what_next(
+        [
+            (f"cd {shlex.quote(str(folder))}", "its README.md explains each file"),
+            (f"trca play {env}", "play it"),
+            ("trca train train.yaml", "train a tiny policy on it, in minutes"),
+            ("pytest", "test environment and rubric"),
+        ]
+    )
 
 
 def write_package(name: str, to: Path) -> Path:
-    """Writes the package into a new folder of its name, and returns the folder.
-
-    Args:
-        name: Name of the package.
-        to: Where the folder is made.
+    """Writes the package into a new folder of its name in ``to``, and returns the folder.
 
     Raises:
         ValueError: If the name is invalid or in use, or if the folder exists.

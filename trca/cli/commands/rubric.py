@@ -14,7 +14,15 @@ from rich.markup import escape
 
 from trca import __version__
 from trca.cli.run.new_settings import EnvSetOption
-from trca.cli.show.console import console, errors, fail, playing, print_folded, refusing
+from trca.cli.show.console import (
+    console,
+    errors,
+    fail,
+    note,
+    playing,
+    print_folded,
+    refusing,
+)
 from trca.common.files import write_text
 
 app = typer.Typer(no_args_is_help=True, help="Show, check, measure and build rubric libraries.")
@@ -131,7 +139,7 @@ def check(
     for text in report.lacking:
         console.print(f"not played: {text}", markup=False)
     for problem in report.problems:
-        console.print(f"[yellow]note:[/] {escape(problem)}")
+        note(problem)
 
 
 @app.command()

@@ -17,10 +17,17 @@ from typing import TYPE_CHECKING, Annotated, Final
 from urllib.parse import urlsplit
 
 import typer
-from rich.markup import escape
 
 from trca.cli.run.new_settings import SetOption
-from trca.cli.show.console import ONE_THREAD, console, fail, print_folded, refusing, use_one_thread
+from trca.cli.show.console import (
+    ONE_THREAD,
+    console,
+    fail,
+    print_folded,
+    refusing,
+    use_one_thread,
+    what_next,
+)
 from trca.common.errors import first_line, words
 
 if TYPE_CHECKING:
@@ -93,7 +100,7 @@ def submit(
     """
     use_one_thread()
     from trca.cli.preflight.preflight import Preflight
-    from trca.cli.sweep.files import is_sweep, sweep_of
+    from trca.cli.sweep.trials import is_sweep, sweep_of
     from trca.runs.folder import RunFolder, is_uri, run_name
     from trca.tune_configs.files import ConfigError, assign, assignments, read
 
@@ -173,13 +180,14 @@ def _submit(folder: Path, command: str, name: str, address: str | None) -> None:
                     ) from None
             time.sleep(_PAUSE_S)
     at = f" --address {address}" if address else ""
-    console.print(f"submitted {job}. What next:", markup=False)
-    for command, why in (
-        (f"trca jobs logs {job} --follow{at}", "its output"),
-        (f"trca jobs list{at}", "all jobs"),
-        (f"trca jobs stop {job}{at}", "ends the job; submit again to continue"),
-    ):
-        console.print(f"  [cyan]{escape(command)}[/]  {why}")
+    console.print(f"submitted {job}. ", markup=False, end="")
+    what_next(
+        [
+            (f"trca jobs logs {job} --follow{at}", "its output"),
+            (f"trca jobs list{at}", "all jobs"),
+            (f"trca jobs stop {job}{at}", "ends the job; submit again to continue"),
+        ]
+    )
 
 
 @contextmanager

@@ -8,10 +8,17 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
-from rich.markup import escape
 
 from trca.cli.run.new_settings import AutoResumeOption, NameOption, StorageOption
-from trca.cli.show.console import console, fail, noise_to, refusing, tracing_to, use_one_thread
+from trca.cli.show.console import (
+    console,
+    fail,
+    noise_to,
+    note,
+    refusing,
+    tracing_to,
+    use_one_thread,
+)
 from trca.common.errors import words
 
 if TYPE_CHECKING:
@@ -76,7 +83,7 @@ def sweep(
     has every key.
     """
     use_one_thread()
-    from trca.cli.sweep.files import is_sweep, sweep_of
+    from trca.cli.sweep.trials import is_sweep, sweep_of
     from trca.runs.folder import RunFolder, run_name
     from trca.runs.provenance import versions
     from trca.tune_configs.files import ConfigError
@@ -156,8 +163,8 @@ def _check(sweep: SweepSettings, dry_run: bool) -> None:
     console.print("\nThe first trial:")
     with Preflight(settings[0], here=False) as preflight:
         console.print(plan(preflight), soft_wrap=False)
-        for note in preflight.lacks():
-            console.print(f"[yellow]note:[/] {escape(note)}")
+        for text in preflight.lacks():
+            note(text)
 
 
 def _side_by_side(sweep: SweepSettings) -> str:
@@ -168,11 +175,10 @@ def _side_by_side(sweep: SweepSettings) -> str:
 
 def _run(folder: RunFolder) -> None:
     from trca.algorithms.settings.sweeps import SweepSettings
-    from trca.cli.sweep.progress import shown_on
-    from trca.cli.sweep.sweeping import run_sweep
+    from trca.cli.sweep.sweeping import run_sweep, shown_on
     from trca.cli.sweep.table import as_rich, draw_sweep, summarise, write_table
     from trca.cli.sweep.trials import OVER, read_trials
-    from trca.runs.refusals import quoted
+    from trca.runs.folder import quoted
     from trca.tune_configs.files import ConfigError
 
     sweep = SweepSettings.model_validate(folder.read_config())
@@ -185,7 +191,7 @@ def _run(folder: RunFolder) -> None:
     again = f"trca sweep --resume {quoted(folder.address)}"
     log = folder.path / "logs" / "output.log"
 
-    def note(state: str, message: str = "") -> None:
+    def record(state: str, message: str = "") -> None:
         states = Counter(trial.state for trial in trials)
         status = {"state": state, "trials": dict(states), "pid": os.getpid(), "message": message}
         with suppress(OSError, ConfigError):  # the storage must not hide the error itself
@@ -194,14 +200,14 @@ def _run(folder: RunFolder) -> None:
             folder.push()
 
     try:
-        note("running")
+        record("running")
         with noise_to(log) as terminal, tracing_to(log), shown_on(terminal):
             terminal.print(f"[bold]{folder.address}[/]: {todo}, {_side_by_side(sweep)}")
             interrupted = bool(left) and run_sweep(sweep, folder, terminal)
     except KeyboardInterrupt:
         interrupted = True
     except Exception as error:
-        note("failed", words(error))
+        record("failed", words(error))
         fail(f"{words(error)}. Log: {log}\nResume: {again}")
     trials = read_trials(sweep, folder)
     over = [trial for trial in trials if trial.state in OVER]
@@ -213,15 +219,15 @@ def _run(folder: RunFolder) -> None:
         drawn = ", sweep.png" if draw_sweep(trials, first, folder) else ""
         console.print(f"Written to {folder.address}: sweep.md, sweep.json{drawn}", markup=False)
     if interrupted:
-        note("interrupted")
+        record("interrupted")
         console.print(f"stopped; {len(over)} of {total} trials are done. Resume: {again}")
         raise typer.Exit(130)
     if sweep.search:
         total = len(trials)  # a search leaves out points that a run refuses
     if len(over) < total or not over:
         message = f"{total - len(over)} of {total} trials failed"
-        note("failed", message)
+        record("failed", message)
         reasons = [f"  {t.run.name}: {t.reason}" for t in trials if t.state not in OVER]
         fail("\n".join([f"{message}:", *reasons, f"Try again: {again}"]))
-    note("finished")
+    record("finished")
     console.print(f"Look at a trial: trca evaluate {quoted(over[0].run.address)}", markup=False)

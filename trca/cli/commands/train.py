@@ -1,12 +1,13 @@
-"""``trca train``: one run, from a config to a curve."""
+"""``trca train``: one run, from a config to a curve and the commands that come next."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
-from rich.markup import escape
 
 from trca.cli.run.new_settings import (
     AlgorithmOption,
@@ -21,14 +22,34 @@ from trca.cli.run.new_settings import (
     given_settings,
     new_settings,
 )
-from trca.cli.show.console import console, fail, noise_to, refusing, tracing_to, use_one_thread
-from trca.common.errors import words
+from trca.cli.show.console import (
+    console,
+    fail,
+    noise_to,
+    note,
+    refusing,
+    tracing_to,
+    use_one_thread,
+    warn,
+    what_next,
+)
+from trca.common.errors import short_line, words
 from trca.common.registry import short_name
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from trca.algorithms.settings.parameters import TextParameters
     from trca.cli.preflight.preflight import Preflight
     from trca.runs.folder import RunFolder
+
+_GRPO: Final = "GRPO"
+_TINY_GRPO: Final = " --set lr=2e-4"
+"""GRPO with the tiny policy needs a lower learning rate than the quickstart, tuned on panel 31
+(docs/results_settings.md)."""
+_GROUP: Final = 8
+_EPISODES: Final = 64
+"""Episodes that show how good a new start policy is."""
 
 
 def train(
@@ -123,8 +144,8 @@ def train(
             if dry_run:
                 _show_plan(preflight)
                 return
-            for note in preflight.notes():
-                console.print(f"[yellow]note:[/] {escape(note)}")
+            for each in preflight.notes():
+                note(each)
         run = run or RunFolder.create(storage_path, named, numbered=name is None)
         with run.locked():
             try:
@@ -141,7 +162,7 @@ def train(
 
 def _resumed(run: RunFolder, given: dict[str, Any]) -> dict[str, Any]:
     """The flat settings of a run that continues. Refuses a sweep, and fixed settings."""
-    from trca.runs.names import TRIALS
+    from trca.runs import TRIALS
     from trca.tune_configs.files import ConfigError
 
     if (run.path / TRIALS).exists():
@@ -182,12 +203,10 @@ def _check_iterations(run: RunFolder, settings: TextParameters, given: dict[str,
 
 
 def _run(settings: TextParameters, run: RunFolder) -> None:
-    from trca.cli.run.next_steps import show_results
-    from trca.cli.run.start_policy import build_start
     from trca.cli.run.training import train
     from trca.cli.show.progress import Progress
     from trca.cli.show.slow_steps import slow_steps_shown
-    from trca.runs.refusals import quoted
+    from trca.runs.folder import quoted
     from trca.tune_configs.files import ConfigError
     from trca.tune_configs.run_parameters import method_name
 
@@ -229,7 +248,131 @@ def _show_plan(preflight: Preflight) -> None:
     from trca.cli.preflight.plan import plan
 
     console.print(plan(preflight), soft_wrap=False)
-    for note in [*preflight.notes(), *preflight.lacks()]:
-        console.print(f"[yellow]note:[/] {escape(note)}")
+    for each in [*preflight.notes(), *preflight.lacks()]:
+        note(each)
     console.print("\n[bold]settings[/]")
     console.print(yaml.safe_dump(preflight.settings.flat(), sort_keys=False).rstrip(), markup=False)
+
+
+def build_start(settings: TextParameters, log: Path) -> None:
+    """Builds or fetches the start policy; evaluates a tiny policy that was built just now."""
+    from trca.cli.preflight.preflight import model_folder
+    from trca.policies.model_names import TINY
+
+    built = settings.model == TINY and not model_folder(settings)
+    settings.algorithm_config().resolved_model()
+    if built:
+        for line in start_lines(_evaluate(settings, log)):
+            console.print(line, markup=False)
+
+
+def start_lines(metrics: Mapping[str, Any]) -> list[str]:
+    """Returns sentences about a start policy from the summary of its evaluation."""
+    episodes = metrics["n"]
+    lines = [
+        f"Start policy after imitation: {metrics['success_rate']:.1%} of {episodes} training"
+        f" episodes succeed, {metrics['parsed_ratio']:.1%} of the responses are readable,"
+        f" {metrics['valid_action_ratio']:.1%} of the actions are carried out."
+    ]
+    if not metrics["success_rate"]:
+        lines.append(
+            f"warning: the start policy wins none of {episodes} episodes. Algorithms that read only"
+            " the outcome, such as GRPO, have nothing to learn from; choose easier tasks, a better"
+            ' demonstrator_action(), more updates in tiny_policy["stages"], or a rubric and TRCA.'
+        )
+    return lines
+
+
+def _evaluate(settings: TextParameters, log: Path) -> Mapping[str, Any]:
+    """The summary of `_EPISODES` episodes on the training tasks."""
+    from trca.algorithms.base.evaluation import evaluate_panel, local_runner
+    from trca.cli.preflight.preflight import panel
+
+    with (
+        noise_to(log) as terminal,
+        tracing_to(log),
+        terminal.status(f"playing {_EPISODES} episodes with the start policy"),
+    ):
+        tasks = panel(settings, settings.train_split).head(_EPISODES)
+        runner = local_runner(settings.algorithm_config())
+        try:
+            evaluation = evaluate_panel(
+                runner,
+                tasks,
+                rollouts=-(-_EPISODES // len(tasks.task_ids)),
+                seed=settings.seed,
+                temperature=settings.temperature,
+            )
+        finally:
+            runner.stop()
+    return evaluation.summary()
+
+
+def show_results(run: RunFolder, settings: TextParameters) -> None:
+    """Prints the results of a finished run, and commands that come next."""
+    from trca.analysis.diagnosis import held_out_gap
+    from trca.cli.show.warnings import training_warnings
+    from trca.common.json_lines import read_lines
+    from trca.runs.reports import read_table
+
+    console.print()
+    metrics = run.metrics()
+    for warning in [*training_warnings(metrics).values(), *held_out_gap(metrics)]:
+        warn(warning)
+    console.print(read_table(run.path / "evaluation"), soft_wrap=False)
+    if failed := read_lines(run.failures):
+        console.print(failure_table(failed))
+    console.print(f"Curve:       {run.path / 'curve.png'}", markup=False)
+    what_next(next_steps(run, settings))
+
+
+def next_steps(run: RunFolder, settings: TextParameters) -> list[tuple[str, str]]:
+    """Commands for a finished run, each with its purpose."""
+    from trca.envs.registration import lacks_rubric
+    from trca.policies.model_names import TINY
+    from trca.runs.folder import quoted
+
+    address, config = run.address, quoted(run.path / "config.yaml")
+    other = "GiGPO" if settings.algorithm == _GRPO else _GRPO
+    tiny_grpo = other == _GRPO and settings.model == TINY
+    changes = _TINY_GRPO if tiny_grpo else ""
+    if settings.group_size == 1:  # imitation; the other algorithm compares rollouts
+        changes += f" --set group_size={_GROUP}"
+    commands = [
+        (f"trca inspect {quoted(address)}", "the rollouts of the last iteration, step by step"),
+        (f"trca view {quoted(address)}", "the rollouts in a browser"),
+        (
+            f"trca evaluate {quoted(f'{address}@last')} --seeds 3",
+            "the last checkpoint on held-out tasks, 3 times, fresh random streams",
+        ),
+        (
+            f"trca train {config} --algorithm {other}{changes} --name {other.lower()}",
+            "another algorithm on the same tasks",
+        ),
+        (f"trca export {quoted(address)} --to my-policy", "a folder that from_pretrained opens"),
+    ]
+    if not lacks_rubric(settings.env, settings.env_config.get("library")):
+        why = "what failed rollouts contain, and what looks wrong"
+        commands.insert(0, (f"trca diagnose {quoted(address)}", why))
+    if "tensorboard" in settings.tracking:
+        commands.append((f"tensorboard --logdir {quoted(run.path)}", "every metric over time"))
+    return commands
+
+
+def failure_table(lines: Sequence[Mapping[str, Any]]) -> Table:
+    """Returns a table of failures by kind and action: their number and the last reason."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    by_kind: dict[tuple[str, str], list[str]] = {}
+    for line in lines:
+        by_kind.setdefault((line["kind"], line["action"]), []).append(line["reason"])
+    table = Table(box=box.SIMPLE_HEAD, title="Failures", title_justify="left")
+    table.add_column("kind")
+    table.add_column("number", justify="right")
+    table.add_column("action")
+    table.add_column("last reason", overflow="fold")
+    for (kind, action), reasons in sorted(by_kind.items()):
+        table.add_row(kind, str(len(reasons)), Text(action), Text(short_line(reasons[-1])))
+    return table

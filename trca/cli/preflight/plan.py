@@ -28,12 +28,9 @@ _CGROUP: Final = Path("/sys/fs/cgroup/memory.max")
 
 @dataclass(frozen=True)
 class GPUs:
-    """The GPUs that a run is planned for.
+    """The GPUs that a run is planned for, each with a memory in 10^9 bytes.
 
-    Attributes:
-        count: How many there are.
-        gigabytes: Memory of each, in 10^9 bytes. A card of 80 GiB has 6 GB more, for CUDA's
-            contexts and fragments.
+    A card of 80 GiB has 6 GB more, for CUDA's contexts and fragments.
     """
 
     count: int
@@ -41,11 +38,7 @@ class GPUs:
 
     @classmethod
     def parse(cls, text: str) -> GPUs:
-        """Reads ``4x80``: four GPUs of 80 GB.
-
-        Raises:
-            ValueError: For another form.
-        """
+        """Reads ``4x80``: four GPUs of 80 GB; raises a `ValueError` for another form."""
         match = re.fullmatch(r"([1-9]\d*)x(\d+(?:\.\d+)?)", text)
         if match is None or not float(match[2]):
             raise ValueError(f"--gpus is {text!r}: give number x gigabytes, such as 4x80")
@@ -153,12 +146,7 @@ def _sleeps(settings: TextParameters) -> bool:
 
 
 def plan(preflight: Preflight, gpus: GPUs | None = None) -> Table:
-    """The plan as a table for the terminal.
-
-    Args:
-        preflight: The settings, the environments and the model's folder.
-        gpus: The GPUs of the machine; by default those that the run asks for.
-    """
+    """The plan as a table for the terminal; by default for the GPUs that the run asks for."""
     from rich import box
     from rich.table import Table
 

@@ -57,10 +57,8 @@ _AMD: Final = Path("/dev/kfd")
 class Preflight:
     """The checks of one run, and the environments that the checks and the plan read.
 
-    Attributes:
-        settings: The settings of the run.
-        here: Whether the run starts on this machine now. If not (a dry run, or a run for a
-            cluster), parts that this machine lacks are notes (`lacks`), not problems.
+    If the run does not start ``here`` and now (a dry run, or a run for a cluster), parts that this
+    machine lacks are notes (`lacks`), not problems.
     """
 
     def __init__(
@@ -69,13 +67,7 @@ class Preflight:
         source: str = "config",
         here: bool = True,
     ) -> None:
-        """Resolves flat settings; the environments that this makes serve the checks too.
-
-        Args:
-            settings: Resolved settings, or flat settings as `trca.tune_configs.files.read` returns
-                them.
-            source: The name of flat settings in errors.
-            here: See `Preflight`.
+        """Takes resolved settings, or flat settings with their name in errors, the ``source``.
 
         Raises:
             ConfigError: Names each wrong setting, its value and the allowed values.
@@ -107,16 +99,14 @@ class Preflight:
     def env(self, split: str) -> TextEnvironment:
         """The environment of the run on a split, which stays open until `close`.
 
-        Raises:
-            Exception: The environment's error; `FileNotFoundError` for missing official data.
+        Raises `FileNotFoundError` for missing official data, and the errors of the environment.
         """
         return self._open(self.settings.env, {**self.settings.env_config, "split": split})
 
     def panels(self) -> dict[str, Panel]:
         """The training panel and the evaluation panel, by ``train`` and ``evaluation``.
 
-        Raises:
-            FileNotFoundError: When official data is not on this machine.
+        Raises `FileNotFoundError` if official data is not on this machine.
         """
         train, evaluation = (
             self.env(split).get_wrapper_attr("panel")
@@ -139,7 +129,6 @@ class Preflight:
         return default if isinstance(default, int) else STEPS
 
     def _open(self, env: str, arguments: Mapping[str, Any]) -> TextEnvironment:
-        """The environment of a name and its arguments, as `trca.envs.make` takes them."""
         from trca.envs.registration import make
 
         key = json.dumps([env, dict(arguments)], sort_keys=True, default=str)
@@ -148,11 +137,7 @@ class Preflight:
         return self._made[key]
 
     def check(self) -> None:
-        """Refuses a run that has problems.
-
-        Raises:
-            ConfigError: Names all problems.
-        """
+        """Raises a `ConfigError` with all problems."""
         if problems := self.problems():
             raise ConfigError("\n".join(problems))
 
@@ -167,6 +152,7 @@ class Preflight:
             self._credit[1],
             *(self._missing_parts() if self.here else ()),
             self._missing_engine if self.here and self.settings.engine == "vllm" else "",
+            self._missing_demonstrator(),
         ]
         if self.here and not any(quick):
             quick.append(missing_on_hub(self.settings.model))
@@ -235,6 +221,25 @@ class Preflight:
         """Trackers and GPUs that this machine lacks."""
         trackers = missing_trackers(self.settings.tracking)
         return [each for each in (*trackers, _missing_gpus(self.settings)) if each]
+
+    def _missing_demonstrator(self) -> str:
+        """Why imitation has no demonstrator; empty with a demonstrator and for other methods."""
+        from trca.envs.text_env import MissingPartError
+
+        if getattr(self.settings, "demonstrations", "recorded") == "recorded":
+            return ""
+        try:
+            env = self.env(self.settings.train_split)
+            env.reset(seed=0, options={"task": env.get_wrapper_attr("task_ids")[0]})
+            env.get_wrapper_attr("demonstrator_action")()
+        except FileNotFoundError:
+            return ""  # `lacks` names the data
+        except MissingPartError:
+            return (
+                f"{self.settings.env} has no demonstrator_action() to imitate: add one, or imitate"
+                " a file: demonstrations=recorded and recorded_rollouts=FILE"
+            )
+        return ""
 
     @cached_property
     def _credit(self) -> tuple[tuple[str, ...], str]:
@@ -366,11 +371,7 @@ def model_folder(settings: TextParameters) -> str:
 
 
 def panel(settings: TextParameters, split: str) -> Panel:
-    """All tasks of a split of the run's environment.
-
-    Raises:
-        ValueError: For an unknown split; the message gives the splits.
-    """
+    """All tasks of a split of the run's environment; raises a `ValueError` for an unknown split."""
     with Preflight(settings) as preflight:
         tasks: Panel = preflight.env(split).get_wrapper_attr("panel")
         return tasks

@@ -40,9 +40,7 @@ class Shape:
         head: Weights of a head that is not tied to the embedding.
         adapted: Inputs and outputs of all linear layers but the head, added up: the parameters of
             a LoRA adapter of rank 1.
-        layers: Number of layers.
         hidden: Width of the residual stream.
-        feed_forward: Width of the feed-forward part.
         key_values: Width of keys (and of values) of a layer, all heads together.
         dtype: Precision of engine, reference and the trainer's arithmetic.
     """
@@ -60,8 +58,7 @@ class Shape:
     def of(cls, settings: TextParameters) -> Shape:
         """The shape of a run's model; reads no weights, builds no policy and asks no network.
 
-        Raises:
-            OSError: When the model is not on this machine and its architecture is not known.
+        Raises `OSError` if the model is not on this machine and its architecture is not known.
         """
         import torch
         from torch import nn
@@ -112,12 +109,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class Needs:
-    """Bytes of one process by part, at least.
-
-    Attributes:
-        held: Parts that the process always holds.
-        computing: Further parts during a forward and backward pass.
-    """
+    """Bytes of a process by part, at least: held always, or only during a pass."""
 
     held: dict[str, float]
     computing: dict[str, float]

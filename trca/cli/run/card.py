@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Final
 
 from trca.envs.responses import RESPONSE_FORMATS
-from trca.runs.refusals import quoted
+from trca.runs.folder import quoted
 from trca.tune_configs.run_parameters import method_name
 
 if TYPE_CHECKING:
@@ -34,15 +34,18 @@ _PROMPTS: Final = {
 }
 
 
-def card(run: RunFolder, selection: Selection, settings: TextParameters, to: Path) -> str:
+def card(run: RunFolder, selection: Selection, settings: TextParameters, to: Path | str) -> str:
     """The text of the card.
 
     Args:
         run: The run of the policy.
         selection: The choice of the checkpoint.
         settings: The run's settings.
-        to: The exported folder.
+        to: The exported folder, or the name of a repository of the hub.
     """
+    config, place = quoted(run.path / "config.yaml"), "this folder"
+    if isinstance(to, str):
+        config, place = "config.yaml", "this model, with the settings below in config.yaml"
     prompt = _PROMPTS.get(settings.template, f"`{settings.template}`")
     if RESPONSE_FORMATS.get(settings.response_format).prompt is not None:
         prompt = f"the prompt of the response format `{settings.response_format}`"
@@ -75,10 +78,10 @@ A policy for `{settings.env}`, trained with {method_name(settings.flat())} by tr
 | limits | {settings.max_prompt_tokens} prompt tokens, {settings.max_new_tokens} new tokens |
 | evaluation temperature | {settings.evaluation_temperature:g} |
 
-`trca.policies.prompts.Prompter` writes these prompts. To evaluate this folder:
+`trca.policies.prompts.Prompter` writes these prompts. To evaluate {place}:
 
 ```
-trca evaluate {quoted(to)} --config {quoted(run.path / "config.yaml")}
+trca evaluate {quoted(to)} --config {config}
 ```
 {caution}
 Every setting of the run:

@@ -29,8 +29,7 @@ class Policy:
     """A policy to evaluate.
 
     Attributes:
-        name: Its name.
-        label: Its name as part of a file name.
+        label: The name as part of a file name.
         settings: Environment, prompt and sampling parameters.
         model: Model folder or hub name.
         folder: The folder of reports: the run's folder, or `DEFAULT_ROOT` for shared storage.
@@ -47,8 +46,7 @@ class Policy:
     def on(self, panel: CanonicalPanel, given: Mapping[str, Any]) -> Policy:
         """The policy on the data of a canonical panel, with further settings.
 
-        Raises:
-            ConfigError: For a panel of another environment.
+        Raises a `ConfigError` for a panel of another environment.
         """
         if self.settings.env != panel.environment:
             raise ConfigError(
@@ -69,8 +67,7 @@ class Policy:
 def find_checkpoint(name: str) -> tuple[RunFolder, Which]:
     """The run and the checkpoint of ``RUN``, ``RUN@best`` or ``RUN@last``; ``RUN`` is ``RUN@last``.
 
-    Raises:
-        ConfigError: For an unknown run, or an unknown word after the ``@``.
+    Raises a `ConfigError` for an unknown run, or an unknown word after the ``@``.
     """
     run, at, which = name.rpartition("@")
     if not at or "/" in which:  # a folder may have an @ in its name
@@ -87,8 +84,8 @@ def export_checkpoint(run: RunFolder, which: Which, to: Path) -> None:
     The log is in the folder of the run; in `DEFAULT_ROOT` if the run is read-only.
 
     Raises:
-        ConfigError: When the run has no checkpoint yet.
-        ValueError: When the model below an adapter has changed since the run started.
+        ConfigError: If the run has no checkpoint yet.
+        ValueError: If the model below an adapter has changed since the run started.
     """
     place = run.path if os.access(run.path, os.W_OK) else DEFAULT_ROOT
     log = place / "logs" / "export.log"
@@ -99,18 +96,13 @@ def export_checkpoint(run: RunFolder, which: Which, to: Path) -> None:
 
 
 def policy(name: str, config: str | None, given: Mapping[str, Any]) -> Policy:
-    """The policy of a name.
+    """The policy of a run (``RUN``, ``RUN@best``, ``RUN@last``) or of a model.
 
-    A run has its settings; the settings of any other model come from a config. The first call
-    exports the model into the checkpoint, or into the cache if the checkpoint is read-only.
+    A run has its settings; the settings of any other model come from a config, by default
+    ``quickstart``. ``given`` are further settings. The first call exports the model into the
+    checkpoint, or into the cache if the checkpoint is read-only.
 
-    Args:
-        name: ``RUN``, ``RUN@best``, ``RUN@last``, or the name of a model.
-        config: Config of a model without a run; `None` for ``quickstart``.
-        given: Further settings.
-
-    Raises:
-        ConfigError: For an unknown name, or wrong settings.
+    Raises a `ConfigError` for an unknown name, or wrong settings.
     """
     path = Path(name).expanduser()
     if is_model_name(name):
@@ -142,17 +134,9 @@ def policy(name: str, config: str | None, given: Mapping[str, Any]) -> Policy:
 
 
 def endpoint_policy(model: str, url: str, config: str | None, given: Mapping[str, Any]) -> Policy:
-    """A model at an OpenAI-compatible endpoint.
+    """A model at an OpenAI-compatible endpoint; see `policy` for config and settings.
 
-    Args:
-        model: Its name there.
-        url: The base URL.
-        config: Config with environment and prompt; `None` for ``quickstart``.
-        given: Further settings.
-
-    Raises:
-        ConfigError: When the settings are wrong.
-        ValueError: For a URL that no endpoint can have.
+    Raises a `ConfigError` for wrong settings, a `ValueError` for a URL that no endpoint can have.
     """
     from trca.common.chat_endpoint import check_url
 

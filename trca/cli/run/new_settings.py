@@ -63,11 +63,7 @@ def given_settings(
     seed: int | None = None,
     iterations: int | None = None,
 ) -> dict[str, Any]:
-    """The settings that the options of a command give, by key; ``--set`` has precedence.
-
-    Raises:
-        ConfigError: For a text that is not ``KEY=VALUE``.
-    """
+    """The settings that the options of a command give, by key; ``--set`` has precedence."""
     from trca.tune_configs.files import absolute, assignments
 
     options = {
@@ -85,8 +81,7 @@ def given_settings(
 def new_settings(config: str, given: dict[str, Any]) -> dict[str, Any]:
     """The flat settings of a new run: a config by name or path, and changes of `given_settings`.
 
-    Raises:
-        ConfigError: For a config that does not exist, and for a sweep.
+    Raises a `ConfigError` for a config that does not exist, and for a sweep.
     """
     from trca.algorithms.settings.parameters import in_environment, switch
     from trca.tune_configs.files import ConfigError, assign, read

@@ -60,9 +60,9 @@ def iterations(
         All rows of metrics: once the recorded rows, then the rows after each iteration.
 
     Raises:
-        LearnersLostError: When a learner was lost.
-        ConfigError: When the folder holds a run with other settings.
-        OSError: When the disk is full; the last checkpoint is complete.
+        LearnersLostError: If a learner was lost.
+        ConfigError: If the folder holds a run with other settings.
+        OSError: If the disk is full; the last checkpoint is complete.
     """
     algorithm: Any = config.algo_class(config=config, storage=storage)  # type: ignore[misc]
     try:
@@ -85,18 +85,8 @@ def train(settings: TextParameters, run: RunFolder, progress: Progress) -> bool:
     """Trains to the last iteration, from the run's last checkpoint if there is one.
 
     A run that loses a learner continues from its last checkpoint, `MOST_LOSSES` times at most.
-
-    Args:
-        settings: The run's settings.
-        run: The run's folder.
-        progress: Shows the stages and the metrics.
-
-    Returns:
-        Whether Ctrl-C stopped the run. The last checkpoint is complete.
-
-    Raises:
-        Exception: As `iterations`; `ConfigError` if the run asks for more GPUs than this machine
-            has.
+    Returns whether Ctrl-C stopped the run; the last checkpoint is complete. Raises the errors of
+    `iterations`, and a `ConfigError` if the run asks for more GPUs than this machine has.
     """
     from trca.algorithms.learner.group import LearnersLostError
 
@@ -153,11 +143,7 @@ def stopping() -> Event:
 def stopping_politely(tell: Callable[[], object] = lambda: None) -> Iterator[Event]:
     """Stops after the running iterations on the first Ctrl-C, at once on the second.
 
-    Args:
-        tell: Shows that the run is stopping. The signal may come during a print.
-
-    Yields:
-        The event `stopping`.
+    ``tell`` shows that the run is stopping; the signal may come during a print. Yields `stopping`.
     """
     _STOPPING.clear()
 
@@ -175,11 +161,7 @@ def stopping_politely(tell: Callable[[], object] = lambda: None) -> Iterator[Eve
 
 @contextmanager
 def running_ray(cpus: float, say: Tell) -> Iterator[Any]:
-    """Starts Ray for the block, unless Ray runs already; see `init_ray`.
-
-    Yields:
-        Ray's context; `None` if Ray ran before.
-    """
+    """Starts Ray for the block, see `init_ray`; yields its context, `None` if Ray ran before."""
     import ray
 
     if ray.is_initialized():
@@ -215,18 +197,10 @@ def init_ray(cpus: float, say: Tell) -> Any:
 
     Ray allows its first process 30 seconds to start, which no setting changes. On a busy machine
     that is too short. Then Ray is started again for ten minutes, with pauses of 2, 4, 8, 16 and
-    30 seconds.
-
-    Args:
-        cpus: The CPUs that the processes of all runs ask for; may be more than the cores.
-        say: Shows a line for each start that came too late.
-
-    Returns:
-        Ray's context.
+    30 seconds, and ``say`` shows a line for each try.
 
     Raises:
-        RuntimeError: When Ray does not start in ten minutes.
-        Exception: An error of Ray, for any other reason.
+        RuntimeError: If Ray does not start in ten minutes. Other errors of Ray are raised at once.
     """
     import psutil
     import ray

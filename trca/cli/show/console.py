@@ -8,9 +8,10 @@ import sys
 import textwrap
 import traceback
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Final, NoReturn
 
 import typer
@@ -51,6 +52,25 @@ def printable(text: str) -> str:
         repr(character)[1:-1] if unicodedata.category(character) == "Cc" else character
         for character in text
     )
+
+
+def warn(text: str) -> None:
+    """Prints a warning."""
+    console.print(f"warning: {text}", markup=False, style="yellow")
+
+
+def note(text: str) -> None:
+    """Prints a note."""
+    console.print("[yellow]note:[/] ", end="")
+    console.print(text, markup=False)
+
+
+def what_next(commands: Iterable[tuple[str, str]]) -> None:
+    """Prints commands that come next, each with its purpose."""
+    console.print("What next:")
+    for command, why in commands:
+        console.print(f"  {command}", markup=False, style="cyan")
+        console.print(f"      {why}", markup=False)
 
 
 def fail(message: str, code: int = 1) -> NoReturn:
@@ -109,6 +129,17 @@ def percent(value: float | None) -> str:
 def log_words(log: Path) -> str:
     """Names a log at the end of an error message; empty if the log does not exist or is empty."""
     return f" Log: {log}" if log.is_file() and log.stat().st_size else ""
+
+
+def make_writable(folder: Path) -> None:
+    """Creates the folder of a report; a `ValueError` names ``--output`` if it is not writable."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        TemporaryFile(dir=folder).close()
+    except OSError as error:
+        raise ValueError(
+            f"cannot write to {folder}: {error.strerror or error}: name another folder by --output"
+        ) from None
 
 
 def need_server() -> None:

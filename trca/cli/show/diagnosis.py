@@ -24,9 +24,7 @@ CATEGORY_COLORS: Final = {"execution": EXECUTION, "evidence": TRAIN, "invalidity
 def print_diagnosis(parts: Mapping[str, Diagnosis], categories: Mapping[str, str]) -> None:
     """Prints ratios and operators of a diagnosis, a column for each part of the run.
 
-    Args:
-        parts: The diagnoses, by the name of their iterations.
-        categories: The category of each operator, in order.
+    ``categories`` has the category of each operator.
     """
     each = list(parts.values())
     ratios = terminal_table("", *parts)
@@ -70,13 +68,9 @@ def print_agreement(agreed: Agreement, model: str) -> None:
 def plot_diagnosis(
     figure: Any, parts: Mapping[str, Diagnosis], categories: Mapping[str, str], title: str
 ) -> None:
-    """Plots a diagnosis: failures, transitions of failed rollouts, operators that fired.
+    """Plots failures, transitions of failed rollouts, and operators that fired, by category.
 
-    Args:
-        figure: A figure of matplotlib.
-        parts: One or two diagnoses, by the name of their iterations; of two the first is pale.
-        categories: The category of each operator, in order.
-        title: The run and its environment.
+    ``parts`` are one or two diagnoses, by the name of their iterations; of two the first is pale.
     """
     left, right = figure.subplots(1, 2, width_ratios=(5, 4))
     height, shades = 0.8 / len(parts), (1.0,) if len(parts) == 1 else (0.45, 1.0)

@@ -27,6 +27,7 @@ from trca.runs.curve import (
     column,
     figure_in,
     moving_mean,
+    percent,
     success_axis,
 )
 
@@ -85,7 +86,7 @@ def plot_comparison(figure: Any, runs: _Runs, title: str, panel: str) -> None:
     notes = [panel, f"mean of {_count(runs.values())}"]
     notes += ["whiskers: lowest to highest"] if max(map(len, runs.values())) > 1 else []
     names = (f"training, mean of the last {WINDOW} iterations", "held out")
-    metrics, looks = ("success_rate", "evaluation/success_rate"), _looks(runs)
+    metrics, looks = ("success_rate", "evaluation/success_rate"), styles(runs)
     legend = max(map(len, labels)) > _LONGEST_TICK
     for axis, name, metric in zip(axes, names, metrics, strict=True):
         success_axis(axis)
@@ -156,7 +157,8 @@ def _plot_lines(axis: Any, curves: Sequence[_Curve], looks: Sequence[tuple[str, 
     if several:
         axis.spines["bottom"].set_bounds(0, most)
         axis.axvspan(most + step / 2, right, color=tinted("#9aa5b1", 0.15), zorder=0)
-        axis.text((most + right) / 2, 0, "end", ha="center", va="bottom", fontsize=8)
+        below = {"transform": axis.get_xaxis_transform(), "ha": "center", "va": "top"}
+        axis.text((most + right) / 2, -0.025, "end", fontsize=8, **below)
 
 
 def _plot_points(
@@ -202,7 +204,7 @@ def draw_budgets(runs: _Runs, path: Path, title: str) -> None:
         width = 0.8 / len(runs)
         key, labels = label_names(list(runs))
         for number, (each, label, (color, before)) in enumerate(
-            zip(runs.values(), labels, _looks(runs), strict=True)
+            zip(runs.values(), labels, styles(runs), strict=True)
         ):
             values = np.array([[_success_at(rows, budget) for budget in budgets] for rows in each])
             mean = values.mean(axis=0)
@@ -224,8 +226,6 @@ def draw_budgets(runs: _Runs, path: Path, title: str) -> None:
 
 def draw_types(shares: Mapping[str, Mapping[str, Sequence[float]]], path: Path, title: str) -> None:
     """Draws held-out success by type of task to PNG and SVG."""
-    from matplotlib.ticker import PercentFormatter
-
     types = _types(shares)
     count = _count(values for each in shares.values() for values in each.values())
     note = f"dots: mean, lines: lowest to highest of {count}"
@@ -233,7 +233,7 @@ def draw_types(shares: Mapping[str, Mapping[str, Sequence[float]]], path: Path, 
         step = 0.6 / max(1, len(shares))
         key, labels = label_names(list(shares))
         for number, (each, label, (color, before)) in enumerate(
-            zip(shares.values(), labels, _looks(shares), strict=True)
+            zip(shares.values(), labels, styles(shares), strict=True)
         ):
             places = [types.index(kind) + step * (number - (len(shares) - 1) / 2) for kind in each]
             ends = map(min, each.values()), map(max, each.values())
@@ -243,18 +243,13 @@ def draw_types(shares: Mapping[str, Mapping[str, Sequence[float]]], path: Path, 
         axis.set_yticks(range(len(types)), types)
         axis.invert_yaxis()
         axis.set_xlim(-0.02, 1.02)
-        axis.xaxis.set_major_formatter(PercentFormatter(1))
+        axis.xaxis.set_major_formatter(percent)
         axis.set_xlabel("success, held out")
         _legend(axis, key)
 
 
 def draw_radar(shares: Mapping[str, Mapping[str, Sequence[float]]], path: Path, title: str) -> None:
-    """Draws the profile of each setting over types of tasks to PNG and SVG, as the paper's figure.
-
-    Settings that lack a type are left out.
-    """
-    from matplotlib.ticker import PercentFormatter
-
+    """Draws success by type of task as a radar, as the paper, without settings that lack a type."""
     types = _types(shares)
     whole = {name: each for name, each in shares.items() if each.keys() >= set(types)}
     angles = np.linspace(0, 2 * np.pi, len(types), endpoint=False)
@@ -264,7 +259,7 @@ def draw_radar(shares: Mapping[str, Mapping[str, Sequence[float]]], path: Path, 
         axis.set_theta_offset(np.pi / 2)
         axis.set_theta_direction(-1)
         key, labels = label_names(list(whole))
-        for each, label, (color, before) in zip(whole.values(), labels, _looks(whole), strict=True):
+        for each, label, (color, before) in zip(whole.values(), labels, styles(whole), strict=True):
             means = [np.mean(each[kind]) for kind in types]
             style = {"linestyle": _LINES[before % 3], "marker": "o", "markersize": 3.5}
             axis.plot([*angles, angles[0]], [*means, means[0]], color=color, label=label, **style)
@@ -274,7 +269,7 @@ def draw_radar(shares: Mapping[str, Mapping[str, Sequence[float]]], path: Path, 
         axis.set_yticks(np.linspace(0, rim, 5)[1:])
         axis.set_ylim(0, rim)
         axis.set_rlabel_position(3)
-        axis.yaxis.set_major_formatter(PercentFormatter(1))
+        axis.yaxis.set_major_formatter(percent)
         _legend(axis, key, (1.12, 0.9))
 
 
@@ -310,18 +305,14 @@ def draw_setting(
 def draw_audit(agreements: Mapping[str, Agreement], ceiling: float, path: Path, title: str) -> None:
     """Draws the agreement of credit rules with advantages by execution to PNG and SVG.
 
-    Args:
-        agreements: By rule, in the order of the rows.
-        ceiling: The rank correlation of advantages without error.
-        path: The file, replaced atomically.
-        title: The title.
+    ``ceiling`` is the rank correlation of advantages without error.
     """
     shown = {name: each for name, each in agreements.items() if each.defined}
     note = (
         "dots: over all steps, with 95% interval over tasks; circles: of the steps of one rollout"
     )
     with _picture(path, (7.6, 2.4 + 0.27 * len(shown)), title, note) as axis:
-        for place, (each, (color, _)) in enumerate(zip(shown.values(), _looks(shown), strict=True)):
+        for place, (each, (color, _)) in enumerate(zip(shown.values(), styles(shown), strict=True)):
             axis.hlines(place, each.low, each.high, color, alpha=0.4, linewidth=2.5)
             axis.plot(each.correlation, place, "o", color=color, zorder=3)
             axis.plot(each.in_rollouts, place, "o", color=color, fillstyle="none", zorder=3)
@@ -358,12 +349,9 @@ def symbol(setting: str) -> str:
 def label_names(names: Sequence[str]) -> tuple[str, list[str]]:
     """The key that distinguishes all names, and a label for each name.
 
-    Names ``anchor=context`` and ``anchor=observation`` have the key ``anchor`` and the labels
-    ``context`` and ``observation``. Labels leave out what all names share. Names that differ in
-    more have no key; ``key=value`` in them becomes ``key value``.
-
-    Args:
-        names: Names of settings: a method, ``key=value``, or both.
+    A name is a method, ``key=value``, or both. Names ``anchor=context`` and ``anchor=observation``
+    have the key ``anchor`` and the labels ``context`` and ``observation``. Labels leave out what
+    all names share. Names that differ in more have no key; ``key=value`` becomes ``key value``.
     """
     split = [re.split(r"(?:^|\s+)([\w.]+)=", name) for name in names]
     parts = [dict(zip(each[1::2], each[2::2], strict=True)) for each in split]
@@ -389,7 +377,7 @@ def tinted(color: str, shade: float) -> tuple[float, float, float]:
     return red, green, blue
 
 
-def _looks(names: Iterable[str]) -> list[tuple[str, int]]:
+def styles(names: Iterable[str]) -> list[tuple[str, int]]:
     """Returns for each name its colour, and the number of earlier names with the same colour.
 
     A method keeps its colour of `METHODS`. A variant such as ``TRCA-stages`` has the colour of a

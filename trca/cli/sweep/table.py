@@ -38,11 +38,7 @@ def summarise(trials: Sequence[Trial], repeats: int) -> list[dict[str, Any]]:
     The interval is over panels if the sweep has several panels, since seeds on one panel hide the
     variance between panels; else over seeds. Each row also has the difference from the first row,
     paired by panel and seed: pairs cancel the difficulty of the panels. Trials that were stopped
-    early have a separate column and are in no mean.
-
-    Args:
-        trials: The trials of a sweep.
-        repeats: The trials of each point.
+    early have a separate column and are in no mean. ``repeats`` is the number of trials of a point.
     """
     rows: list[dict[str, Any]] = []
     several = len({trial.panel for trial in trials}) > 1
@@ -112,12 +108,9 @@ def as_rich(rows: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def draw_sweep(trials: Sequence[Trial], settings: TextParameters, folder: RunFolder) -> bool:
-    """Draws ``sweep.png`` from the finished trials; False without finished trials.
+    """Draws ``sweep.png`` from the finished trials; returns False if there is none.
 
-    Args:
-        trials: The trials.
-        settings: The settings of a trial.
-        folder: The folder of the sweep.
+    ``settings`` are those of a trial.
     """
     runs = curves(trials)
     if not runs:

@@ -39,12 +39,9 @@ ERROR: Final = "error_words"
 
 
 def result_of(rows: list[dict[str, Any]], metric: str, last: int) -> dict[str, Any]:
-    """The result of the last of some iterations.
+    """The result of the last of some iterations, from their metrics, for the metric of the sweep.
 
-    Args:
-        rows: The metrics of the iterations.
-        metric: The metric of the sweep.
-        last: The last iteration of the trial.
+    ``last`` is the last iteration of the trial.
     """
     iteration = int(rows[-1]["iteration"])
     return {

@@ -1,21 +1,84 @@
-"""The trials of a sweep: names, run folders, and the words of their points."""
+"""Sweep files by name or path, and their trials: names, run folders, points in words."""
 
 from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from trca.algorithms.settings.sweeps import SweepSettings
-from trca.runs.folder import RunFolder
-from trca.runs.names import STOPPED, TRIALS
-from trca.tune_configs.files import map_texts, path_parts
+from trca.runs import STOPPED, TRIALS
+from trca.runs.folder import RunFolder, run_name
+from trca.tune_configs.files import (
+    ConfigError,
+    assignments,
+    map_texts,
+    path_parts,
+    read,
+    shipped,
+)
 
+_FOLDER: Final = "sweeps/"
+_KEYS: Final = frozenset({"base", "seeds"})
+"""Keys of a sweep that no run has."""
 OVER: Final = frozenset({"finished", "stopped"})
 """States of trials that are not run again."""
+
+
+def shipped_sweeps() -> dict[str, str]:
+    """The question of each sweep of the package by its name: the first line of its file."""
+    sweeps = {name: path for name, path in shipped().items() if name.startswith(_FOLDER)}
+    lines = {name: path.read_text("utf-8").splitlines()[0] for name, path in sweeps.items()}
+    return {name: line.removeprefix("# ") for name, line in lines.items()}
+
+
+def is_sweep(settings: Mapping[str, Any]) -> bool:
+    """Whether settings belong to a sweep; else they belong to a run."""
+    return not _KEYS.isdisjoint(settings)
+
+
+def sweep_of(
+    name_or_path: str,
+    changes: Iterable[str] | None,
+    need_data: bool = True,
+    base: str | None = None,
+) -> SweepSettings:
+    """The sweep of a file, with changes ``KEY=VALUE`` of its ``set``.
+
+    Args:
+        name_or_path: A name of `shipped_sweeps`, or the path of a YAML file.
+        changes: The changes.
+        need_data: Whether missing official data is an error.
+        base: A config in place of the file's ``base``, by name or path. The file's ``set`` and
+            ``panels`` are for its own base: the sweep does not have them.
+
+    Raises:
+        ConfigError: For a missing file, the config of a run, and wrong settings. The message names
+            the sweeps of the package, or the key, its value and the allowed values.
+    """
+    sweeps = shipped_sweeps()
+    width = max(map(len, sweeps))
+    rows = [f"  {name:{width}}  {question}" for name, question in sweeps.items()]
+    names = "\n".join(["one of these names:", *rows])
+    named = name_or_path.removesuffix(".yaml") in shipped()
+    if not named and not Path(name_or_path).expanduser().is_file():
+        raise ConfigError(f"no sweep {name_or_path!r}: give the path of a YAML file, or {names}")
+    data = read(name_or_path)
+    if not is_sweep(data):
+        raise ConfigError(
+            f"{name_or_path} is the config of a run: trca train {name_or_path} runs it. For a"
+            f" sweep give a file with base and seeds, or {names}"
+        )
+    if base is not None:
+        if is_sweep(other := read(base)):
+            raise ConfigError(f"--base {base} is a sweep: give the config of a run")
+        data = {k: v for k, v in data.items() if k not in ("set", "panels")} | {"base": other}
+    if isinstance(before := data.get("set") or {}, dict):
+        data["set"] = before | assignments(changes or [])
+    return SweepSettings.resolve(data, run_name(name_or_path), need_data)
 
 
 @dataclass(frozen=True)
@@ -23,11 +86,9 @@ class Trial:
     """One point with one seed on one panel.
 
     Attributes:
-        point: The settings of the point.
         words: The values of the point in words, from `point_words`.
         panel: The panel in words; empty if the sweep names no panels.
         panel_settings: The settings of the panel.
-        seed: The seed.
         run: The run folder, which may not exist yet.
     """
 
@@ -67,16 +128,9 @@ class Trial:
 def planned(
     sweep: SweepSettings, points: Sequence[Mapping[str, Any]], first: int = 0
 ) -> list[dict[str, Any]]:
-    """The trials of some points in order, as values for Ray Tune.
+    """The trials of some points in order, as values for Ray Tune; ``first`` is the first number.
 
-    Args:
-        sweep: The sweep.
-        points: The points.
-        first: The number of the first point, from 0.
-
-    Returns:
-        For each trial ``name``, ``label``, ``number`` of the point, ``point``, ``panel`` and
-        ``seed``.
+    A value has ``name``, ``label``, ``number`` of the point, ``point``, ``panel`` and ``seed``.
     """
     named = enumerate(zip(points, point_words(points), strict=True), first)
     panels = zip(sweep.panels, point_words(sweep.panels), strict=True)
@@ -127,10 +181,7 @@ def by_point(trials: Sequence[Trial], repeats: int) -> dict[int, list[Trial]]:
 
 
 def point_words(points: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
-    """The values of points in words.
-
-    A path is its file name, with folders if two files have one name.
-    """
+    """The values of points in words: a path is its file name, with folders if names are equal."""
     paths: set[Path] = set()
 
     def note(text: str) -> str:

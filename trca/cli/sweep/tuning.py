@@ -36,7 +36,7 @@ from trca.algorithms.settings.sweeps import SweepSettings, plain
 from trca.cli.run.training import stopping
 from trca.cli.sweep.trial import ERROR, ITERATIONS, METRIC, TRAJECTORIES, result_of
 from trca.cli.sweep.trials import OVER, Trial, by_point, planned
-from trca.runs.names import STOPPED
+from trca.runs import STOPPED
 from trca.runs.storage import write_json_to
 from trca.tune_configs.files import ConfigError
 
@@ -47,11 +47,10 @@ logger = logging.getLogger(__name__)
 
 
 def outcome(results: Sequence[Mapping[str, Any]]) -> tuple[float | None, int | None]:
-    """The outcome of a point from the last result of each of its trials.
+    """The mean of the metric over a point's trials, and the iteration of the first early stop.
 
-    Returns:
-        The mean of the metric, `None` if a trial failed; and the first iteration of an early stop,
-        `None` without one.
+    ``results`` are the last results of the trials. The mean is `None` if a trial failed, and the
+    iteration is `None` without an early stop.
     """
     values = [float(result.get(METRIC, math.nan)) for result in results]
     if any(ERROR in result for result in results) or any(map(math.isnan, values)):
@@ -108,10 +107,7 @@ class PointSearch(Searcher):
         self._unlearned: set[int] = set()
 
     def suggest(self, trial_id: str) -> Any:
-        """The config of the next trial; `None` while the search waits for results.
-
-        After the last trial it is `Searcher.FINISHED`.
-        """
+        """The config of the next trial; `None` to wait for results; ``FINISHED`` after the last."""
         while not self._waiting:
             if self._suggested == self._sweep.samples:
                 return Searcher.FINISHED
@@ -218,12 +214,9 @@ class PanelASHA(SweepScheduler):
     """
 
     def __init__(self, sweep: SweepSettings, iterations: int, trials: Sequence[Trial] = ()) -> None:
-        """Makes the schedulers of a sweep.
+        """Makes the schedulers; the recorded iterations of earlier trials judge later trials.
 
-        Args:
-            sweep: The sweep; its ``scheduler`` is set.
-            iterations: The last iteration, the same in all trials.
-            trials: The trials so far. Their recorded iterations judge later trials.
+        ``iterations`` is the last iteration, the same in all trials.
         """
         super().__init__()  # type: ignore[no-untyped-call]
         assert sweep.scheduler is not None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trca.common.files import FileVersion, versions
 from trca.common.registry import short_name
-from trca.runs.refusals import quoted
+from trca.runs.folder import quoted
 from trca.runs.rollout_files import Kind, iteration_files, load_library
 from trca.tune_configs.run_parameters import method_name
 

@@ -271,7 +271,7 @@ class TeamEnv(TextEnv):
         self.inner.close()
 
     def _sent(self, action: str) -> str:
-        """The action that reaches the environment; blank for a message."""
+        """The action that reaches the environment; empty for a message."""
         role = self.team.roles[self.agent]
         if role.message(action) is not None:
             return ""

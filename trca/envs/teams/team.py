@@ -29,7 +29,7 @@ Sight = Literal["task", "observation", "memory", "admissible", "messages"]
 """A part of the state that a role may see."""
 
 TELL: Final = "tell[<your message>]"
-"""Admissible action that stands for a message, for roles that also act."""
+"""Admissible action that represents a message, for roles that also act."""
 _ALL: Final = "all"
 _TELL: Final = re.compile(r"\s*tell\s*\[(.*)\]\s*", re.DOTALL)
 _VERB: Final = re.compile(r"[^\s\[]+")

@@ -148,10 +148,13 @@ def _synthetic(catalogue: Catalogue, draw: _Draw) -> list[Goal]:
             text = f"{product.instruction}{' with ' + wishes if wishes else ''}"
             goals.append(_goal(product, text, attributes, price_upper, names, values))
     counts = Counter(attribute for goal in goals for attribute in goal.attributes)
-    return [
-        replace(goal, weight=sum(1.0 / counts[a] for a in goal.attributes) / len(goal.attributes))
-        for goal in goals
-    ]
+    weighted = []
+    for goal in goals:
+        rarity = 0.0  # a loop: sum() rounds otherwise from Python 3.12 on
+        for attribute in goal.attributes:
+            rarity += 1.0 / counts[attribute]
+        weighted.append(replace(goal, weight=rarity / len(goal.attributes)))
+    return weighted
 
 
 SPLIT_RULES: Final = {

@@ -46,7 +46,7 @@ AGENTS: Final[Registry[Agent]] = Registry(
     {
         "zero-shot": Agent({**COMMON, "response_format": "action", "history_length": 2}),
         "react": "trca.policies.agents.react:REACT",
-        "reflexion": "trca.policies.agents.reflexion:REFLEXION",
+        "reflexion": "trca.policies.agents.react:REFLEXION",
     },
 )
 """Agents by name; ``path/to/file.py:AGENT`` names a custom agent."""

@@ -24,7 +24,7 @@ class Facts:
     """The facts of one transition, which the conditions of the library read as ``facts``.
 
     Attributes:
-        verb: The first word of the action; blank for an unreadable response.
+        verb: The first word of the action; empty for an unreadable response.
         accepted: Whether the environment carried out the action.
         repeated: Whether the agent saw the same observation before.
         new: The places and things that the agent sees for the first time.

@@ -65,7 +65,7 @@ class PlansRead(Read):
 
 
 def lacks_plan(response_format: str) -> str:
-    """The error for a response format without a plan; blank for a format with a plan."""
+    """The error for a response format without a plan; empty for a format with a plan."""
     if RESPONSE_FORMATS.get(response_format).write_plan is not None:
         return ""
     return (

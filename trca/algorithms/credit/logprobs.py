@@ -8,8 +8,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from trca.algorithms.credit.inputs.gold import GoldRead
-from trca.algorithms.credit.reads import Read, Sources
+from trca.algorithms.credit.reads import GoldRead, Read, Sources
 from trca.algorithms.settings.prompting import engine_tokenizer, make_prompter
 from trca.envs.responses import RESPONSE_FORMATS
 from trca.policies.prompts.control_tokens import response_ids

@@ -1,0 +1,184 @@
+"""``trca evaluate --resume``: evaluations at an endpoint that were stopped, or are incomplete."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from tests.cli.calls import done, refused, trca
+from tests.toy import ACTIONS
+from trca.records import read_rollouts
+
+ENV = [f"--set=env={Path(__file__).parents[2] / 'toy.py'}:Rooms", "--set=env_config={tasks: 6}"]
+COMMON = ["--model=m", *ENV, "--split=valid", "--seeds=2", "--temperature=1", "--transcripts"]
+ONE_BY_ONE = "--set=engine_config.concurrency=1"
+
+
+@contextmanager
+def endpoint(pause_s=0.0, allowed=()):
+    """A server whose answers depend on the seed of the request only; yields its URL and the seeds.
+
+    After the allowed number of answers it is down, until `allowed` is empty.
+    """
+    seeds = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            time.sleep(pause_s)
+            seeds.append(request["seed"])
+            text = f"<action>{ACTIONS[request['seed'] % len(ACTIONS)]}</action>"
+            message = {"index": 0, "finish_reason": "stop", "message": {"content": text}}
+            usage = {"prompt_tokens": 100, "completion_tokens": 10}
+            down = any(len(seeds) > most for most in allowed)
+            self.send_response(500 if down else 200)
+            self.end_headers()
+            self.wfile.write(json.dumps({"choices": [message], "usage": usage}).encode())
+
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}/v1", seeds
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def evaluate(url, *more, call=done):
+    return call("evaluate", f"--base-url={url}", *COMMON, *more)
+
+
+def results(folder):
+    """Outcomes, endpoint usage, and the text of all responses, from the report."""
+    [path] = folder.glob("outputs/*.json")
+    told = json.loads(path.read_text())
+    rollouts = read_rollouts(path.with_suffix(".parquet"))
+    said = [(r.task_id, [step.response for step in r.steps]) for r in rollouts]
+    return told["outcomes"], told["endpoint"], said
+
+
+def stopped_at(url, wanted, send, *more):
+    """Starts the command as a process, and sends it a signal after some episodes."""
+    command = [sys.executable, "-m", "trca", "evaluate", f"--base-url={url}", *COMMON, *more]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    deadline = time.monotonic() + 120
+    while len([*Path("outputs").glob("*.episodes/seed-*.parquet")]) < wanted:
+        assert process.poll() is None, process.stdout.read()
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    os.kill(process.pid, send)
+    return process.communicate()[0], process.returncode
+
+
+def test_a_killed_evaluation_continues_with_the_episodes_that_it_has_not_played(folder):
+    with endpoint(0.05) as (url, seeds):
+        evaluate(url, ONE_BY_ONE)
+        outcomes, _, said = results(folder)
+        assert len(outcomes) == 12
+        for path in folder.glob("outputs/evaluation_*"):
+            path.unlink()
+        requests = sorted(seeds)
+        seeds.clear()
+        stopped_at(url, 7, signal.SIGKILL, ONE_BY_ONE)
+        [kept] = folder.glob("outputs/*.episodes")
+        played = len([*kept.glob("seed-*.parquet")])
+        assert 7 <= played < 12
+        assert "--resume plays the others" in evaluate(url, ONE_BY_ONE, call=refused)
+        before = len(seeds)
+        steps = sum(len(r.steps) for r in read_rollouts(kept))
+        assert f"after {played} episodes" in evaluate(url, ONE_BY_ONE, "--resume")
+        again, usage, said_again = results(folder)
+        assert (again, said_again) == (outcomes, said)
+        assert sorted(set(seeds)) == requests
+        assert len(seeds) - before == len(requests) - steps
+        assert 0 <= len(seeds) - usage["requests"] < 12  # answers after the last kept episode
+        assert not kept.exists()
+        count = len(seeds)
+        assert "is complete: leave --resume" in evaluate(url, ONE_BY_ONE, "--resume", call=refused)
+        assert len(seeds) == count
+
+
+def test_ctrl_c_keeps_the_episodes_and_another_evaluation_does_not_continue_with_them(folder):
+    with endpoint(0.05) as (url, _):
+        output, code = stopped_at(url, 3, signal.SIGINT)
+        assert code == 130
+        assert "episodes are kept: the same command with --resume" in output
+        [kept] = folder.glob("outputs/*.episodes")
+        for changed, words in (
+            ("--model=n", "has model: 'm', not 'n'"),
+            ("--temperature=0", "has temperature: 1.0, not 0.0"),
+            ("--seeds=3", "has seeds: 2, not 3"),
+            ("--tasks=5", "has panel: "),
+            ("--set=history_length=1", "has history_length: 2, not 1"),
+        ):
+            said = evaluate(url, "--resume", changed, call=refused)
+            assert words in said
+            assert kept.name in said
+        about = json.loads((kept / "evaluation.json").read_text())
+        (kept / "evaluation.json").write_text(json.dumps({**about, "trca": "3.0.0"}))
+        assert "has trca: '3.0.0', not" in evaluate(url, "--resume", call=refused)
+        (kept / "evaluation.json").write_text(json.dumps(about))
+        evaluate(url, "--resume")
+    assert len(results(folder)[0]) == 12
+
+
+def test_episodes_that_the_endpoint_failed_are_played_by_resume(folder):
+    allowed = [13]
+    with endpoint(allowed=allowed) as (url, seeds):
+        fails = ONE_BY_ONE, "--set=engine_config.attempts=1"
+        output = evaluate(url, *fails)
+        assert "missing: EndpointError: " in output
+        assert "with --resume plays the others" in output
+        outcomes, _, _ = results(folder)
+        missing = sum(outcome["won"] is None for outcome in outcomes)
+        assert 0 < missing < 12
+        failures = len(seeds) - allowed.pop()
+        evaluate(url, *fails, "--resume")
+        outcomes, usage, _ = results(folder)
+        assert [outcome["won"] is None for outcome in outcomes] == [False] * 12
+        assert (usage["requests"], usage["failures"]) == (len(seeds) - failures, failures)
+        assert not [*folder.glob("outputs/*.episodes")]
+
+
+def test_resume_begins_an_evaluation_and_is_for_endpoints(folder):
+    with endpoint() as (url, _):
+        evaluate(url, "--resume")
+        assert len(results(folder)[0]) == 12
+        agent = "--agent=reflexion", "--trials=2"
+        evaluate(url, "--resume", "--output=reflexion", *agent)
+    assert "--resume is for a model at an endpoint" in refused("evaluate", "tiny", "--resume")
+    [path] = Path("reflexion").glob("evaluation_*.json")
+    assert json.loads(path.read_text())["rows"][-1]["n"] == 12
+    assert not [*folder.rglob("*.episodes")]
+
+
+def test_two_processes_do_not_play_one_evaluation(folder):
+    from trca.common.files import held
+
+    with endpoint(allowed=[13]) as (url, _):
+        evaluate(url, ONE_BY_ONE, "--set=engine_config.attempts=1")
+        [kept] = folder.glob("outputs/*.episodes")
+        with held(kept / "lock"):
+            result = evaluate(
+                url, ONE_BY_ONE, "--set=engine_config.attempts=1", "--resume", call=trca
+            )
+    assert result.exit_code == 1
+    assert "plays this evaluation: wait for its end" in result.output

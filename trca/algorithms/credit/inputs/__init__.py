@@ -1,1 +1,0 @@
-"""What credit rules read beyond the columns of a batch."""

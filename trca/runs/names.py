@@ -1,8 +1,0 @@
-"""Names of files and folders of sweeps."""
-
-from typing import Final
-
-STOPPED: Final = "stopped.json"
-"""The file in a trial that records where the sweep stopped the trial early."""
-TRIALS: Final = "trials"
-"""The folder of the trials in the folder of a sweep."""
