@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.envs.webshop.catalogues import catalogue_of
 from trca.envs.annotate import load_judge
 from trca.envs.webshop.adapter import WebShopAdapter
-from trca.envs.webshop.data.catalogue import Catalogue
 from trca.envs.webshop.data.products import Product
 from trca.envs.webshop.simulator import Simulator
 from trca.envs.webshop.tasks import Goal
@@ -63,7 +63,7 @@ class Shopper:
     """Plays a simulator and feeds an adapter."""
 
     def __init__(self, products=PRODUCTS, goal=GOAL, mode="text", compat="clean", seed=0):
-        catalogue = Catalogue.from_products(products, seed=seed)
+        catalogue = catalogue_of(products, seed=seed)
         self.simulator = Simulator(catalogue, [goal], mode, compat)
         self.adapter = WebShopAdapter()
         self.judge = load_judge("webshop", WebShopAdapter)

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trca.envs.webshop.data.catalogue import Catalogue
-from trca.envs.webshop.data.generate import generated
+from tests.envs.webshop.catalogues import catalogue_of, generated
 from trca.envs.webshop.data.products import encode
 from trca.envs.webshop.simulator import Simulator
 from trca.envs.webshop.tasks import make_goals
@@ -15,7 +14,7 @@ from trca.envs.webshop.tasks import make_goals
 
 @pytest.fixture(scope="module")
 def catalogue():
-    return Catalogue.from_products(*generated(60))
+    return catalogue_of(*generated(60))
 
 
 def digest(catalogue):

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from trca.envs.webshop.data.catalogue import Catalogue
-from trca.envs.webshop.data.generate import SIZES, generated
+from tests.envs.webshop.catalogues import catalogue_of, generated
+from trca.envs.webshop.data.generate import SIZES
 from trca.envs.webshop.data.jsonfile import DataFileError
 from trca.envs.webshop.data.official import CatalogueFiles, read_human_instructions, read_products
 from trca.envs.webshop.data.sources import open_catalogue
@@ -18,7 +18,7 @@ PRODUCTS, HUMAN = generated(200)
 @pytest.mark.skipif(not SHARED.exists(), reason="needs the recordings in ../shared/data/webshop")
 def test_prices_are_the_recorded_ones_for_seed_7():
     files = CatalogueFiles.find(SHARED)
-    catalogue = Catalogue.from_products(
+    catalogue = catalogue_of(
         read_products(files), read_human_instructions(files), seed=7, compat="original"
     )
     prices = {catalogue[i].asin: catalogue[i].price for i in range(len(catalogue))}
@@ -27,7 +27,7 @@ def test_prices_are_the_recorded_ones_for_seed_7():
 
 
 def test_in_original_a_price_is_the_next_draw_of_one_stream():
-    catalogue = Catalogue.from_products(PRODUCTS, seed=3, compat="original")
+    catalogue = catalogue_of(PRODUCTS, seed=3, compat="original")
     stream = random.Random(3)
     for position, product in enumerate(PRODUCTS):
         if len(product.price_range) == 2:
@@ -37,9 +37,9 @@ def test_in_original_a_price_is_the_next_draw_of_one_stream():
 
 
 def test_in_clean_a_price_does_not_depend_on_size_or_order():
-    catalogue = Catalogue.from_products(PRODUCTS, seed=3)
+    catalogue = catalogue_of(PRODUCTS, seed=3)
     shuffled = random.Random(0).sample(PRODUCTS, 50)
-    other = Catalogue.from_products(shuffled, seed=3)
+    other = catalogue_of(shuffled, seed=3)
     for product in shuffled:
         price = other[other.position(product.asin)].price
         assert price == catalogue[catalogue.position(product.asin)].price
@@ -47,7 +47,7 @@ def test_in_clean_a_price_does_not_depend_on_size_or_order():
 
 
 def test_another_seed_draws_other_prices_and_tells_so():
-    first, second = (Catalogue.from_products(PRODUCTS, seed=seed) for seed in (0, 1))
+    first, second = (catalogue_of(PRODUCTS, seed=seed) for seed in (0, 1))
     assert [p.price for p in map(first.__getitem__, range(200))] != [
         p.price for p in map(second.__getitem__, range(200))
     ]
@@ -59,18 +59,18 @@ def test_the_hash_covers_products_order_and_instructions():
     asin = PRODUCTS[0].asin
     fewer = {**HUMAN, asin: HUMAN[asin][:1]}
     catalogues = [
-        Catalogue.from_products(PRODUCTS, HUMAN),
-        Catalogue.from_products(changed, HUMAN),
-        Catalogue.from_products(PRODUCTS[::-1], HUMAN),
-        Catalogue.from_products(PRODUCTS, fewer),
-        Catalogue.from_products(PRODUCTS, HUMAN, compat="original"),
+        catalogue_of(PRODUCTS, HUMAN),
+        catalogue_of(changed, HUMAN),
+        catalogue_of(PRODUCTS[::-1], HUMAN),
+        catalogue_of(PRODUCTS, fewer),
+        catalogue_of(PRODUCTS, HUMAN, compat="original"),
     ]
     assert len({catalogue.hash for catalogue in catalogues}) == len(catalogues)
-    assert Catalogue.from_products(PRODUCTS, HUMAN).hash == catalogues[0].hash
+    assert catalogue_of(PRODUCTS, HUMAN).hash == catalogues[0].hash
 
 
 def test_a_product_is_found_by_position_and_asin_and_what_is_not_there_is_named():
-    catalogue = Catalogue.from_products(PRODUCTS)
+    catalogue = catalogue_of(PRODUCTS)
     assert catalogue[catalogue.position(PRODUCTS[7].asin)].asin == PRODUCTS[7].asin
     with pytest.raises(KeyError, match="B000"):
         catalogue.position("B000")
@@ -81,11 +81,11 @@ def test_a_product_is_found_by_position_and_asin_and_what_is_not_there_is_named(
 
 def test_two_products_of_one_asin_are_refused():
     with pytest.raises(ValueError, match=f"two products have the ASIN '{PRODUCTS[0].asin}'"):
-        Catalogue.from_products([*PRODUCTS, PRODUCTS[0]])
+        catalogue_of([*PRODUCTS, PRODUCTS[0]])
 
 
 def test_a_search_finds_products_by_words_of_their_titles():
-    catalogue = Catalogue.from_products(PRODUCTS)
+    catalogue = catalogue_of(PRODUCTS)
     position = catalogue.search(PRODUCTS[42].title, limit=5)[0]
     assert catalogue[position].title == PRODUCTS[42].title
     assert catalogue.search("", limit=5) == []

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.envs.webshop.catalogues import catalogue_of
 from tests.envs.webshop.test_simulator import goal, product
 from trca.envs.webshop.compat import Quirks, quirks_of
-from trca.envs.webshop.data.catalogue import Catalogue
 from trca.envs.webshop.simulator import Simulator, _read_loosely
 
 ODD = product(
@@ -26,7 +26,7 @@ ODD = product(
 
 @pytest.fixture(scope="module")
 def catalogue():
-    return Catalogue.from_products([*(product(number) for number in range(12)), ODD])
+    return catalogue_of([*(product(number) for number in range(12)), ODD])
 
 
 @pytest.fixture
@@ -115,7 +115,7 @@ def test_prices_in_the_order_of_the_catalogue():
     ]
 
     def prices(compat, products):
-        catalogue = Catalogue.from_products(products, seed=3, compat=compat)
+        catalogue = catalogue_of(products, seed=3, compat=compat)
         return {each.asin: each.price for each in (catalogue[at] for at in range(len(catalogue)))}
 
     assert prices("clean", ranged) == prices("clean", ranged[::-1])

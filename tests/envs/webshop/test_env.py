@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from tests.envs.playing import steps
+from tests.envs.webshop.catalogues import catalogue_of
 from tests.envs.webshop.test_simulator import product
-from trca.envs.webshop.data.catalogue import Catalogue
 from trca.envs.webshop.data.products import HumanInstruction
 from trca.envs.webshop.env import WebShopEnv
 from trca.envs.webshop.players import OracleError, oracle_action
@@ -76,7 +76,7 @@ def test_a_panels_hash_covers_catalogue_goals_and_prices():
         items = [product(number, price=price, price_range=(price,)) for number in range(20)]
         wish = HumanInstruction("a mug", ("chip resistant",), options)
         human = {item.asin: (wish,) for item in items}
-        return Catalogue.from_products(items, human)
+        return catalogue_of(items, human)
 
     def panel(catalogue, **kwargs):
         return WebShopEnv(catalogue, **kwargs).panel

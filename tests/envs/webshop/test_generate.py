@@ -3,8 +3,8 @@ from itertools import permutations
 
 import pytest
 
-from trca.envs.webshop.data.catalogue import Catalogue
-from trca.envs.webshop.data.generate import INSTRUCTED, LINE, SIZES, WORDS, asin, draw, generated
+from tests.envs.webshop.catalogues import catalogue_of, generated
+from trca.envs.webshop.data.generate import INSTRUCTED, LINE, SIZES, WORDS, asin, draw
 from trca.envs.webshop.data.products import document
 from trca.envs.webshop.data.sources import generated_source
 from trca.envs.webshop.reward import colour_or_self, says_the_same
@@ -28,7 +28,7 @@ def test_a_product_depends_on_the_seed_and_its_number_alone(products):
 
 
 def test_a_small_catalogue_is_the_same_everywhere():
-    catalogue = Catalogue.from_products(*generated(SIZES["small"]))
+    catalogue = catalogue_of(*generated(SIZES["small"]))
     assert catalogue.hash == "3d76dd1b3f0ae6f1"
 
 
@@ -108,7 +108,7 @@ def test_no_wrong_value_or_attribute_passes_for_a_right_one():
 
 
 def test_searching_with_the_instruction_finds_the_product_among_near_misses(products, human):
-    catalogue = Catalogue.from_products(products, human)
+    catalogue = catalogue_of(products, human)
     goals = make_goals(catalogue)[:300]
     ranks, rivals = [], []
     for goal in goals:

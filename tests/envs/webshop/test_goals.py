@@ -5,17 +5,12 @@ from itertools import combinations
 
 import pytest
 
+from tests.envs.webshop.catalogues import catalogue_of, generated
 from tests.envs.webshop.test_simulator import product
-from trca.envs.webshop.data.catalogue import Catalogue
-from trca.envs.webshop.data.generate import generated
 from trca.envs.webshop.data.products import HumanInstruction
 from trca.envs.webshop.tasks import NO_BOUND, SPLIT_RULES, goals_hash, make_goals, split_of
 
 PRODUCTS, INSTRUCTIONS = generated(1000)
-
-
-def catalogue_of(products, human=None, seed=0, compat="clean"):
-    return Catalogue.from_products(products, human, seed, compat)
 
 
 @pytest.fixture(scope="module")

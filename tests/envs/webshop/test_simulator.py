@@ -2,7 +2,7 @@
 
 import pytest
 
-from trca.envs.webshop.data.catalogue import Catalogue
+from tests.envs.webshop.catalogues import catalogue_of
 from trca.envs.webshop.data.products import Product
 from trca.envs.webshop.simulator import Simulator
 from trca.envs.webshop.tasks import Goal
@@ -47,7 +47,7 @@ def goal(**changes):
 
 @pytest.fixture(scope="module")
 def catalogue():
-    return Catalogue.from_products([product(number) for number in range(23)])
+    return catalogue_of([product(number) for number in range(23)])
 
 
 @pytest.fixture

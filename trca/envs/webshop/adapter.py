@@ -102,11 +102,7 @@ class WebShopFacts:
 
 
 class WebShopAdapter(Adapter):
-    """Follows a WebShop episode; reads observations, actions and admissible actions only.
-
-    Attributes:
-        beliefs: The episode as observed so far.
-    """
+    """Follows a WebShop episode; see `Adapter`."""
 
     facts_type: ClassVar[type[WebShopFacts]] = WebShopFacts
     binding_type: ClassVar[type[WebShopBinding]] = WebShopBinding
@@ -179,20 +175,18 @@ class WebShopAdapter(Adapter):
     def context(self) -> str:
         """The key of the current state, such as ``item|ka-tomi-03|options 1/2+0|words 5|opened``.
 
-        The key has the fields of the paper's table of context information: page type, product
-        identity, selected options, product attributes and navigation stage. The key is coarse on
+        The fields are those of the paper's table of context information. The key is coarse on
         purpose, because a context group has few rollouts of one task. Therefore a results page
         enters by its best match for the instruction, not by its query.
 
         Fields:
             page: ``search``, ``results``, ``item``, ``detail`` or ``done``.
-            product: The product on the page. On a results page, the affordable product with the
-                most words of the instruction in its title. Else ``none``.
-            options: Number of groups with a requested value chosen / number of groups with a
-                requested value + number of further chosen options.
+            product: The product on the page; on a results page, the affordable product with the
+                most words of the instruction in its title.
+            options: Groups with a requested value chosen / groups with a requested value + further
+                chosen options.
             words: Number of the instruction's words that this product has shown.
-            stage: ``start`` before a search, ``listed`` before a product is opened, then
-                ``opened``.
+            stage: ``start`` before a search, ``listed`` before a product is opened, ``opened``.
         """
         beliefs, view = self.beliefs, self.beliefs.view
         product, words = beliefs.product, len(beliefs.now.words)
@@ -213,10 +207,10 @@ class WebShopAdapter(Adapter):
     def memory(self) -> str:
         """One line for a reader without memory: the current page and the way to it.
 
-        A title is shortened to the words that it shares with the instruction. A results page is
-        shortened to its affordable products. Brackets mark clickable names. Prices are whole
-        dollars, rounded up. Examples: ``Page 1 for wool hat: wool hat [mun94per59], hat
-        [val18lon24] seen.`` and ``At wool hat $84-104. size: [small] [large]. Chosen small.``
+        A title is shortened to the words that it shares with the instruction, a results page to its
+        affordable products. Brackets mark clickable names. Prices are whole dollars, rounded up.
+        Examples: ``Page 1 for wool hat: wool hat [mun94per59], hat [val18lon24] seen.`` and
+        ``At wool hat $84-104. size: [small] [large]. Chosen small.``
         """
         beliefs, view, asked = self.beliefs, self.beliefs.view, self.beliefs.words
         query = quoted(next(reversed(beliefs.queries), ""))

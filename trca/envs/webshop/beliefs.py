@@ -14,10 +14,8 @@ from trca.envs.webshop.reading import Action, Listing, View
 class Opened:
     """A product whose page was shown.
 
-    Attributes:
-        listing: Key, title and price.
-        wanted: Requested values by option group; groups without requested values are absent.
-        words: Words of the instruction that the product's pages have shown.
+    ``wanted`` has the requested values by option group, without empty groups. ``words`` are the
+    words of the instruction that the product's pages have shown.
     """
 
     listing: Listing
@@ -32,15 +30,12 @@ class Beliefs:
     """The episode as observed so far.
 
     Attributes:
-        binding: The parsed instruction.
-        view: The current page.
         queries: Past queries, in order (values unused).
         listed: All listed products by key, in order of first sight.
         matches: Number of the instruction's words in each product's title, by key.
         affordable_matches: `matches` of the affordable products.
         opened: All products whose page was shown, by key.
-        product: Key of the product on an item or detail page; empty on further pages.
-        now: The product with the key `product`; an empty product on further pages.
+        product: Key of the product on an item or detail page, which is `now`; else empty.
         chosen: Chosen option values of this product, by group.
         missing: Groups of this product with a requested value, none of which is chosen.
         words: The content words of the instruction.
@@ -92,11 +87,7 @@ class Beliefs:
 
     @property
     def ready(self) -> bool:
-        """Whether the observations support buying the current product with its current options.
-
-        The product is affordable, has shown at least half of the instruction's words, and has no
-        `missing` option group.
-        """
+        """Whether the observations support buying the current product with its current options."""
         product = self.now
         return (
             self.product != ""
@@ -116,7 +107,7 @@ class Beliefs:
         return sum([matches > product_matches for matches in self.affordable_matches.values()])
 
     def snapshot(self) -> object:
-        """A hashable value. Two snapshots are equal if and only if the known states are equal."""
+        """A hashable value; equal if and only if the known states are equal."""
         return (
             self.view,
             self.product,

@@ -3,10 +3,6 @@
 ``original`` keeps every quirk of `Quirks`; ``benchmarks/webshop_parity.py`` compares this mode with
 recordings of the original. ``clean`` removes all of them.
 
-Among the changes of ``clean`` (see `Quirks`): spaces around an action, its name and its
-argument are ignored; an empty search does nothing; prices and price bounds depend on the seed and
-the product only.
-
 Both modes fix: hidden queries (``<r>``, ``<a>``, ``<c>``, ``<q>``) are ordinary words, prices come
 from a seed, and tasks are drawn uniformly (the sampler of the original is off by one).
 
@@ -71,11 +67,7 @@ QUIRKS: Final = {"clean": Quirks(*[False] * _COUNT), "original": Quirks(*[True] 
 
 
 def quirks_of(compat: str) -> Quirks:
-    """The quirks of ``clean`` or ``original``.
-
-    Raises:
-        ValueError: For any other name.
-    """
+    """The quirks of ``clean`` or ``original``; a ValueError for any other name."""
     if compat not in QUIRKS:
         raise unknown("compat", compat, QUIRKS)
     return QUIRKS[compat]

@@ -107,7 +107,7 @@ def item_page(
     """The page of a product.
 
     ``chosen`` tells whether the page marks a value of a group as chosen. ``names`` has the names of
-    the options on the page by (group, value); the default is the value.
+    options by (group, value); the default is the value.
     """
     nodes = [*_header(instruction), _PREVIOUS]
     for group, values in product.options.items():
@@ -134,10 +134,7 @@ def sub_page(instruction: str, product: Product, name: str) -> list[Node]:
 
 
 def done_page(product: Product, options: Mapping[str, str], score: float | None) -> list[Node]:
-    """The page after a purchase, with the chosen value of each group.
-
-    With a score, the original's page, the crowd-worker page, which shows the score.
-    """
+    """The page after a purchase; with a score, the original's crowd-worker page, which shows it."""
     texts = ["Thank you for shopping with us!"]
     if score is None:
         texts += ["Purchased", product.asin]

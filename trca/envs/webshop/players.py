@@ -1,8 +1,4 @@
-"""The players of WebShop: the oracle and the demonstrator.
-
-The oracle reads the hidden goal and plans a short way to score 1. The demonstrator takes sensible
-actions for the warm start, from the agent's observations only.
-"""
+"""The players of WebShop: an oracle that reads the hidden goal, a demonstrator that does not."""
 
 from __future__ import annotations
 
@@ -26,11 +22,8 @@ class OracleError(RuntimeError):
 def oracle_action(simulator: Simulator) -> str:
     """The next action of a short plan for score 1, from any page.
 
-    The plan buys the product that the goal was made from.
-
-    Raises:
-        OracleError: If there is no plan: after a purchase, if no query finds the product, or if its
-            options do not permit score 1.
+    The plan buys the product that the goal was made from. There is no plan after a purchase, if no
+    query finds the product, or if its options do not permit score 1.
     """
     if simulator.page == DONE:
         raise OracleError("no plan after a purchase: reset the environment")
@@ -57,12 +50,7 @@ def oracle_action(simulator: Simulator) -> str:
 def best_query(catalogue: Catalogue, goal: Goal) -> tuple[str, int]:
     """A query that finds the goal's product, and the number of the results page with this product.
 
-    Candidates are the words of the instruction, these words with the product's title, the title,
-    and the indexed text. The first candidate with the product on page 1 is returned, else the
-    candidate with the lowest page.
-
-    Raises:
-        OracleError: If no candidate finds the product.
+    The first of a few candidates with the product on page 1, else the one with the lowest page.
     """
     position = catalogue.position(goal.asin)
     product = catalogue[position]
@@ -97,8 +85,7 @@ def demonstrated_action(beliefs: Beliefs, admissible: Sequence[str]) -> str:
     """Searches for the instruction, opens the best match, chooses its options and buys it.
 
     The value of a product is the number of the instruction's words that it has shown, if only in
-    its title. Works after any sequence of actions. The result is an admissible action, with a query
-    in place of the placeholder in a search.
+    its title. Works after any sequence of actions.
     """
     match beliefs.view.page:
         case "search":

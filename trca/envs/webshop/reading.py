@@ -29,12 +29,7 @@ _LONGEST_KEPT: Final = 20_000
 
 
 class Action(NamedTuple):
-    """A parsed action.
-
-    Attributes:
-        verb: The verb; empty for a text that is not an action.
-        argument: The text in brackets, in lower case.
-    """
+    """A parsed action, its argument in lower case. Without a verb, a text that is not an action."""
 
     verb: Verb = ""
     argument: str = ""
@@ -65,10 +60,8 @@ def can_search(admissible: Sequence[str]) -> bool:
 class Listing(NamedTuple):
     """A product on a page.
 
-    Attributes:
-        asin: Key in lower case, as in clicks; empty on an item page.
-        title: Title.
-        price: Price or price range, as written; empty without a price.
+    The key is in lower case, as in clicks, and empty on an item page. The price is a price or price
+    range as written, or empty.
     """
 
     asin: str
@@ -84,10 +77,7 @@ class Listing(NamedTuple):
 class Option(NamedTuple):
     """An option of a product, in lower case.
 
-    Attributes:
-        group: Group, such as ``color``.
-        value: Value.
-        name: Name in a click: the value, or ``group: value`` if the value is ambiguous.
+    ``name`` is the name in a click: the value, or ``group: value`` if the value is ambiguous.
     """
 
     group: str

@@ -70,17 +70,9 @@ princeton-nlp/WebShop, MIT)."""
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """The score of a purchase.
+    """The score of a purchase; the equation of the module has its parts.
 
-    Attributes:
-        total: The score, from 0 to 1; 1 is success.
-        r_type: Factor for the type of the product.
-        r_att: Share of the goal's attributes that the product has.
-        r_option: Share of the goal's options that are chosen; None for a goal without options.
-        r_price: Whether the price is within the goal's bound.
-        title_score: Share of the goal's title nouns in the product's title.
-        query_match: Whether both products have the same search phrase.
-        category_match: Whether both products share two categories.
+    ``r_option`` is None for a goal without options.
     """
 
     total: float
@@ -177,10 +169,10 @@ def simple_nouns(title: str) -> tuple[str, ...]:
 
 @cache
 def noun_extractor(name: str = "simple") -> Nouns:
-    """The extractor with this name. An extractor caches recent titles.
+    """The extractor with this name, which caches recent titles.
 
     Raises:
-        ValueError: For an unknown name. The message lists the known names.
+        ValueError: For an unknown name.
         ModuleNotFoundError: If spaCy or its model is missing. The message has the install command.
     """
     kind, _, model = name.partition(":")

@@ -1,12 +1,4 @@
-"""The simulator of WebShop: one episode, from the search bar to a purchase.
-
-For example::
-
-    simulator = Simulator(catalogue, goals)
-    observation = simulator.reset(0)
-    observation, reward, done = simulator.step("search[red enamel mug]")
-    observation, reward, done = simulator.step(f"click[{simulator.clickables[2]}]")
-"""
+"""The simulator of WebShop: one episode, from the search bar to a purchase."""
 
 from __future__ import annotations
 
@@ -45,24 +37,19 @@ class Simulator:
     An action is ``search[query]`` on a page with a search bar, or ``click[x]`` for x in
     `clickables`. Upper and lower case are equal inside the brackets. Spaces around the action, its
     name and its argument are ignored. All other strings and empty searches change nothing. With
-    ``compat="original"``, the rules are those of the original: see `compat.Quirks` for every
-    difference.
+    ``compat="original"``, the rules are those of the original: see `compat.Quirks`.
 
     Attributes:
-        catalogue: The products.
         goal: The goal; for scores and oracles only.
         observation: The page as text.
         accepted: Whether the last action was carried out.
         done: Whether a purchase was made.
         score: Score of the last purchase.
         page: ``search``, ``results``, ``item``, ``sub`` or ``done``.
-        sub_page: Name of the product's sub-page, on page ``sub``.
         number: Number of the results page, from 1.
-        query: The last query.
-        hits: Positions of its results in the catalogue, best first.
+        hits: Positions of the last query's results in the catalogue, best first.
         product: The product on the page; None on search and results pages.
         options: Group -> chosen value.
-        has_search_bar: Whether the page has a search bar.
     """
 
     def __init__(
@@ -73,14 +60,7 @@ class Simulator:
         compat: Compat = "clean",
         nouns: str = "simple",
     ) -> None:
-        """Opens the shop with the first goal; `reset` selects a goal.
-
-        The observation mode is ``text`` or ``text_rich``; ``nouns`` is the noun extractor of the
-        score (see `reward`).
-
-        Raises:
-            ValueError: For an unknown name. The message lists the known names.
-        """
+        """Opens the shop with the first goal; a ValueError for an unknown name."""
         if observation_mode not in WRITERS:
             raise unknown("observation mode", observation_mode, WRITERS)
         self.catalogue = catalogue
@@ -100,11 +80,7 @@ class Simulator:
         self.reset(0)
 
     def reset(self, goal_index: int) -> str:
-        """Starts an episode with a goal and returns the first page.
-
-        Raises:
-            IndexError: If there is no such goal.
-        """
+        """Starts an episode with a goal and returns the first page."""
         if not 0 <= goal_index < len(self._goals):
             raise IndexError(f"no goal {goal_index}: choose 0 to {len(self._goals) - 1}")
         self.goal = self._goals[goal_index]

@@ -1,10 +1,4 @@
-"""Tasks of WebShop: goals of a shopper, their splits, and ids that contain a hash of the goals.
-
-For example::
-
-    goals = make_goals(catalogue, "human", seed=0)
-    train = split_of(goals, "by-product", "train")  # positions in goals
-"""
+"""Tasks of WebShop: goals of a shopper, their splits, and ids that contain a hash of the goals."""
 
 from __future__ import annotations
 
@@ -38,11 +32,7 @@ class Goal:
     """The goal of a task.
 
     Attributes:
-        asin: The product that the goal was made from.
-        category: Category of this product.
-        query: Search phrase of this product.
-        title: Title of this product.
-        product_category: Path of categories of this product.
+        asin: The product that the goal was made from, which also gives the next four fields.
         instruction: The task in words, with the price bound.
         attributes: The requested attributes; at least one.
         price_upper: The price bound, in dollars.
@@ -74,9 +64,6 @@ def make_goals(
     options. With ``compat="original"``, the price bounds continue the random stream of the
     catalogue's prices. With ``clean``, each bound depends on the seed, the product and the number
     of its instruction only.
-
-    Raises:
-        ValueError: For an unknown name, or a catalogue without such goals.
     """
     in_order = quirks_of(compat).prices_in_order
     if kind not in KINDS:
@@ -174,11 +161,7 @@ into one split. With the further rules, the number is the index after the shuffl
 
 
 def split_of(goals: Sequence[Goal], rule: str, split: str) -> tuple[int, ...]:
-    """The indices of a split's goals, ascending.
-
-    Raises:
-        ValueError: For an unknown name or an empty split. The message names alternatives.
-    """
+    """The indices of a split's goals, ascending; a ValueError if unknown or empty."""
     if rule not in SPLIT_RULES:
         raise unknown("split rule", rule, SPLIT_RULES)
     splits = SPLIT_RULES[rule]
@@ -211,9 +194,6 @@ def tasks_of(
     An id such as ``human-90225d4f/train/00012`` has the kind of goals, a hash of the catalogue with
     its prices and goals, the split, and the index of the goal in `make_goals`. Therefore equal ids
     mean equal tasks, and the hash of a panel covers everything that its tasks depend on.
-
-    Raises:
-        ValueError: For an unknown name or an empty split. The message lists the known names.
     """
     goals = make_goals(catalogue, kind, seed, compat)
     content = hashlib.sha256(f"{catalogue.hash}/{goals_hash(goals)}".encode()).hexdigest()[:8]

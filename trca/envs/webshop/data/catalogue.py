@@ -1,11 +1,4 @@
-"""The catalogue: all products, their search index and their prices, immutable and shared.
-
-For example::
-
-    catalogue = open_catalogue("small")  # in `sources`
-    for position in catalogue.search("red mug", limit=10):
-        print(catalogue[position].title)
-"""
+"""The catalogue: all products, their search index and their prices, immutable and shared."""
 
 from __future__ import annotations
 
@@ -51,8 +44,6 @@ class Catalogue(Shared):
     the original after ``random.seed(seed)``.
 
     Attributes:
-        seed: Seed of the prices.
-        compat: ``clean`` or ``original``: how prices are drawn.
         instructed: The positions of the products with a synthetic instruction, ascending.
         hash: Sixteen hex digits; equal for catalogues of equal products, instructions and prices.
     """
@@ -67,8 +58,7 @@ class Catalogue(Shared):
     ) -> None:
         """Combines encoded products and the tables of `tables_of`.
 
-        Without a folder of the search index, the index is built in memory. Use
-        `Catalogue.from_products` or `sources.open_catalogue`.
+        Without a folder of the search index, the index is built in memory.
         """
         self.seed, self.compat = seed, compat
         self._records, self._tables, self._index = records, tables, index
@@ -82,27 +72,8 @@ class Catalogue(Shared):
         return Catalogue, (self._records, self._tables, self._index, self.seed, self.compat)
 
     @classmethod
-    def from_products(
-        cls,
-        products: Iterable[Product],
-        human_instructions: Mapping[str, Sequence[HumanInstruction]] | None = None,
-        seed: int = 0,
-        compat: Compat = "clean",
-    ) -> Catalogue:
-        """A catalogue in memory.
-
-        Instructions for missing products are left out.
-
-        Raises:
-            ValueError: If two products have the same ASIN.
-        """
-        human = human_instructions or {}
-        entries = ((product, tuple(human.get(product.asin, ()))) for product in products)
-        return cls.of(entries, seed, compat)
-
-    @classmethod
     def of(cls, entries: Iterable[Entry], seed: int = 0, compat: Compat = "clean") -> Catalogue:
-        """A catalogue in memory; see `from_products`."""
+        """A catalogue in memory; two products with the same ASIN are a ValueError."""
         records: list[bytes] = []
         tables = tables_of(entries, records.append)
         return cls(records, tables, seed=seed, compat=compat)
@@ -111,21 +82,13 @@ class Catalogue(Shared):
         return len(self._records)
 
     def __getitem__(self, position: int) -> Product:
-        """The product at a position from 0.
-
-        Raises:
-            IndexError: If there is no such position.
-        """
+        """The product at a position from 0."""
         if not 0 <= position < len(self):
             raise IndexError(f"no product {position}: the catalogue has {len(self)}")
         return self._product(position)
 
     def position(self, asin: str) -> int:
-        """The position of the product with an ASIN.
-
-        Raises:
-            KeyError: If the catalogue has no such product.
-        """
+        """The position of the product with an ASIN; a KeyError without such a product."""
         key = encoded(asin)
         place = int(np.searchsorted(self._asins, np.bytes_(key)))
         if place == len(self._asins) or self._asins[place] != key:
@@ -186,8 +149,7 @@ class Catalogue(Shared):
 def tables_of(entries: Iterable[Entry], add: Callable[[bytes], object]) -> dict[str, NDArray[Any]]:
     """Encodes products in order, stores each with ``add``, and returns their lookup tables.
 
-    Raises:
-        ValueError: If two products have the same ASIN.
+    Two products with the same ASIN are a ValueError.
     """
     ranged, prices, instructed = array("i"), array("d"), array("i")
     asins: list[bytes] = []

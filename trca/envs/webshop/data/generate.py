@@ -1,15 +1,9 @@
 """Generates products. Seed and number determine a product and its instructions.
 
-For example::
-
-    product, instructions = draw(12)
-    catalogue = Catalogue.from_products(*generated(1000))
-
-Since a product depends on the seed and its number only, a small catalogue is the beginning of a
-larger one. Products come in lines of four. A line has one brand and one kind of product, and most
-of its attributes are shared; options and prices differ. A search therefore returns near misses
-together with the requested product. Titles name all attributes of a product except one.
-``generate.yaml`` has the vocabulary.
+Therefore a small catalogue is the beginning of a larger one. Products come in lines of four. A line
+has one brand and one kind of product, and most of its attributes are shared; options and prices
+differ. A search therefore returns near misses together with the requested product. Titles name all
+attributes of a product except one. ``generate.yaml`` has the vocabulary.
 """
 
 from __future__ import annotations
@@ -43,19 +37,6 @@ _CONSONANTS: Final = "BDKLMNPRSTVZ"
 
 WORDS: Final[Mapping[str, Any]] = packaged(__package__, "generate.yaml")
 """The vocabulary; the file explains its keys."""
-
-
-def generated(
-    count: int, seed: int = 0
-) -> tuple[list[Product], dict[str, tuple[HumanInstruction, ...]]]:
-    """The first products and their instructions by "people", as arguments of a catalogue."""
-    products, human = [], {}
-    for number in range(count):
-        product, instructions = draw(number, seed)
-        products.append(product)
-        if instructions:
-            human[product.asin] = instructions
-    return products, human
 
 
 def draw(number: int, seed: int = 0) -> tuple[Product, tuple[HumanInstruction, ...]]:

@@ -1,10 +1,4 @@
-"""Reads large JSON files value by value, and reports the place of an error.
-
-For example::
-
-    for place, row in values(Path("items_shuffle.json")):
-        ...  # place is "item 1", "item 2", ... or, in a .jsonl file, "line 1", ...
-"""
+"""Reads large JSON files value by value, and reports the place of an error."""
 
 from __future__ import annotations
 
@@ -28,11 +22,7 @@ Progress = Callable[[int], object]
 
 
 class DataFileError(DataError, ValueError):
-    """A data file is unusable. The message names the file, the place and the fix.
-
-    Attributes:
-        path: The file.
-    """
+    """A data file is unusable. The message names the file, the place and the fix."""
 
     def __init__(self, path: Path, problem: str) -> None:
         super().__init__(f"{path}: {problem}", path, problem)
@@ -40,12 +30,10 @@ class DataFileError(DataError, ValueError):
 
 
 def values(path: Path, progress: Progress | None = None) -> Iterator[tuple[str, Any]]:
-    """Yields the values of a JSON array or of a file with one value per line (``.jsonl``).
+    """Yields the values of a JSON array, or of a file with one value per line (``.jsonl``).
 
-    Files may be compressed (``.gz``). Only one value is in memory at a time.
-
-    Yields:
-        The place of the value, counted from 1, and the value.
+    Each value comes with its place, such as ``item 1`` or ``line 1``. Files may be compressed
+    (``.gz``). Only one value is in memory at a time.
 
     Raises:
         DataFileError: If the file is missing, not JSON, broken or truncated.
@@ -67,14 +55,7 @@ def values(path: Path, progress: Progress | None = None) -> Iterator[tuple[str, 
 
 
 def members(path: Path) -> Iterator[tuple[str, Any]]:
-    """Yields the members of a JSON object in order; see `values`.
-
-    Yields:
-        The key and the value.
-
-    Raises:
-        DataFileError: If the file is missing, not JSON, broken or truncated.
-    """
+    """Yields keys and values of a JSON object in order; see `values`."""
     with _opened(path) as reader:
         for number in reader.members("{", "}"):
             key = reader.value(f"key {number}")
@@ -150,11 +131,7 @@ class _Reader:
                 return ""
 
     def value(self, place: str) -> Any:
-        """Reads and consumes one value.
-
-        Raises:
-            DataFileError: If there is no valid value. The message names the place.
-        """
+        """Reads and consumes one value."""
         self.next()
         while True:
             try:

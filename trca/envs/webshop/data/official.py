@@ -48,14 +48,7 @@ COLUMNS: Final = frozenset((*_USED, *_OTHERS.split()))
 
 @dataclass(frozen=True)
 class Published:
-    """A file of the release.
-
-    Attributes:
-        holds: Contents in words.
-        url: Address.
-        size: Size in bytes.
-        sha256: Checksum in hex.
-    """
+    """A file of the release: its contents in words, address, size in bytes, and checksum in hex."""
 
     holds: str
     url: str
@@ -70,11 +63,7 @@ RELEASE: Final = {
 
 
 def differs(path: Path) -> str | None:
-    """The difference between a file and the release's file of this name; None if equal or unknown.
-
-    Raises:
-        OSError: If the file cannot be read.
-    """
+    """The difference from the release's file of the same name; None if equal or unknown."""
     published = RELEASE.get(path.name)
     if published is None:
         return None
@@ -88,13 +77,7 @@ def differs(path: Path) -> str | None:
 
 
 class CatalogueFiles(NamedTuple):
-    """The files of one catalogue.
-
-    Attributes:
-        products: One row per product.
-        attributes: ASIN -> attributes and instruction.
-        human: ASIN -> instructions by people; None without this file.
-    """
+    """The files of one catalogue: products, attributes by ASIN, and any instructions by people."""
 
     products: Path
     attributes: Path
@@ -156,11 +139,7 @@ def read_products(files: CatalogueFiles, progress: Progress | None = None) -> It
 
 
 def read_human_instructions(files: CatalogueFiles) -> dict[str, tuple[HumanInstruction, ...]]:
-    """ASIN -> instructions by people; empty without this file.
-
-    Raises:
-        DataFileError: If the file is broken or an entry is invalid.
-    """
+    """ASIN -> instructions by people; empty without this file."""
     return {} if files.human is None else dict(_entries(files.human, human_instructions_of))
 
 
@@ -183,13 +162,7 @@ def _first(folder: Path, names: Iterable[str]) -> Path | None:
 
 
 class Listed(NamedTuple):
-    """The entry of a product in ``items_ins_v2.json``.
-
-    Attributes:
-        attributes: Attributes of the product.
-        instruction: The first sentence of synthetic goals, or None.
-        instruction_attributes: Attributes that this sentence requests.
-    """
+    """The entry of a product in ``items_ins_v2.json``; `Product` describes the fields."""
 
     attributes: tuple[str, ...] = NO_ATTRIBUTES
     instruction: str | None = None
@@ -201,16 +174,10 @@ class RowError(ValueError):
 
 
 def product_of(row: Any, listed: Mapping[str, Listed], strict: bool = True) -> Product | None:
-    """Parses a row.
+    """Parses a row of ``items_shuffle.json``; None for a row that the original skips.
 
-    Args:
-        row: An entry of ``items_shuffle.json``.
-        listed: ASIN -> entry of ``items_ins_v2.json``.
-        strict: Whether a column outside `COLUMNS` is an error.
-
-    Returns:
-        The product. None for a row that the original skips: the ASIN is ``nan`` or longer than 10
-            characters.
+    ``listed`` has the entries of ``items_ins_v2.json`` by ASIN. If ``strict``, a column outside
+    `COLUMNS` is an error.
 
     Raises:
         RowError: If a column is missing, unknown or of a wrong type.
@@ -250,11 +217,7 @@ def product_of(row: Any, listed: Mapping[str, Listed], strict: bool = True) -> P
 
 
 def listed_of(entry: Any) -> Listed:
-    """Parses an entry of ``items_ins_v2.json``.
-
-    Raises:
-        RowError: If the entry is invalid.
-    """
+    """Parses an entry of ``items_ins_v2.json``."""
     if not isinstance(entry, dict):
         raise RowError(f"it is {_shown(entry)}, expected an object with 'attributes'")
     return Listed(
@@ -265,11 +228,7 @@ def listed_of(entry: Any) -> Listed:
 
 
 def human_instructions_of(entry: Any) -> tuple[HumanInstruction, ...]:
-    """Parses an entry of ``items_human_ins.json``.
-
-    Raises:
-        RowError: If the entry is invalid.
-    """
+    """Parses an entry of ``items_human_ins.json``."""
     if not isinstance(entry, list):
         raise RowError(f"it is {_shown(entry)}, expected a list of instructions")
     for row in entry:

@@ -18,8 +18,6 @@ class Product:
 
     Attributes:
         asin: Key of the product, at most 10 characters.
-        title: Title, as written.
-        description: Long description; may be empty.
         bullets: Feature lines.
         price_label: Price on the product's page: ``$26.0`` or ``$26.0 to $29.4``.
         price_range: The price, or the lowest and the highest price, in dollars.
@@ -52,12 +50,9 @@ class Product:
 
 @dataclass(frozen=True, slots=True)
 class HumanInstruction:
-    """One crowd-worker's instruction for a product.
+    """One crowd-worker's sentence for a product, without a price, and its requests.
 
-    Attributes:
-        instruction: The sentence, without a price.
-        attributes: The requested attributes. An instruction without attributes makes no goal.
-        options: The requested option values.
+    An instruction without attributes makes no goal.
     """
 
     instruction: str

@@ -1,9 +1,5 @@
 """Opens catalogues: sources of products, and their stores on disk.
 
-For example::
-
-    catalogue = open_catalogue("large")  # the first call builds the store
-
 A source is the generator or official files. A small generated catalogue is in memory. Any other
 catalogue is a store on disk: built once per machine, checked on opening, and memory-mapped by every
 process. The folder of a store contains ``products`` (encoded products and their lookup tables) and
@@ -55,10 +51,9 @@ class Source:
 
     Attributes:
         key: Sixteen hex digits that change with the products and with the code that makes them.
-        name: Name of the source.
         total: Final value of the progress of `read`.
         read: Yields the products in order, with the lowest price of each range. Its argument
-            receives the progress, up to `total`. Raises DataFileError if a file is broken.
+            receives the progress, up to `total`.
         in_memory: Whether the catalogue is small enough for each process to build its own copy.
         path: The products file; None for generated products.
     """
@@ -72,11 +67,7 @@ class Source:
 
 
 def generated_source(count: int, seed: int = 0) -> Source:
-    """The first products of a seed; each seed gives different products.
-
-    Raises:
-        ValueError: For a count below 1.
-    """
+    """The first products of a seed; each seed gives different products."""
     if count < 1:
         raise ValueError(f"count is {count}: a catalogue has at least 1 product")
 
@@ -91,11 +82,7 @@ def generated_source(count: int, seed: int = 0) -> Source:
 
 
 def file_source(path: str | Path) -> Source:
-    """The products in a folder of official files or of files in their format, or of one such file.
-
-    Raises:
-        DataFileError: If files are missing.
-    """
+    """The products in a folder of official files, or of one such file; see `official`."""
     files = official.CatalogueFiles.find(path)
 
     def read(progress: Progress) -> Iterator[Entry]:
@@ -162,15 +149,7 @@ def _opened(source: Source, seed: int, compat: Compat) -> Catalogue:
 def open_store(
     source: Source, folder: Path | None = None, seed: int = 0, compat: Compat = "clean"
 ) -> Catalogue:
-    """Opens the store of a source; builds a missing or damaged store.
-
-    Stores are in ``folder``, by default ``webshop`` in the cache folder. See `open_catalogue` for
-    ``seed`` and ``compat``.
-
-    Raises:
-        DataFileError: If a file of the source is broken.
-        OSError: If the folder is read-only or full.
-    """
+    """Opens the store of a source in ``folder``; builds a missing or damaged store."""
     made_by = (analysis, bm25, porter, postings, storage, catalogues, sys.modules[__name__])
     stores = folder or cache_folder() / "webshop"
     folder, build = stores / f"{source.key}-{code_hash(*made_by)[:8]}", partial(_build, source)
