@@ -79,11 +79,7 @@ class ALFWorldFacts:
 
 
 class ALFWorldAdapter(Adapter):
-    """Follows an ALFWorld episode; reads observations, actions and admissible actions only.
-
-    Attributes:
-        beliefs: The room as observed so far.
-    """
+    """Follows an ALFWorld episode; see `Adapter`."""
 
     facts_type: ClassVar[type[ALFWorldFacts]] = ALFWorldFacts
     binding_type: ClassVar[type[ALFWorldBinding]] = ALFWorldBinding
@@ -100,7 +96,7 @@ class ALFWorldAdapter(Adapter):
         self._past = {self.beliefs.snapshot()}
 
     def step(self, action: str, observation: str, admissible: Sequence[str]) -> ALFWorldFacts:
-        """Reads one transition and returns its facts; see `Adapter.step`."""
+        """Reads one transition and returns its facts."""
         beliefs = self.beliefs
         read = read_action(action)
         accepted = observation.strip() != REJECTED
@@ -145,7 +141,7 @@ class ALFWorldAdapter(Adapter):
     def context(self) -> str:
         """The key of the current state, such as ``other closed|nothing|found 0|placed 0|known 1``.
 
-        The key has the fields of the paper's table of context information: object location
+        The fields are those of the paper's table of context information: object location
         (``place``, ``found``), inventory and object state (``held``), satisfied task predicates
         (``placed``) and interaction stage (``known``). The key is coarse on purpose: a context
         group has few rollouts of one task, and normalisation amplifies the noise of small groups.
@@ -159,8 +155,7 @@ class ALFWorldAdapter(Adapter):
             held: ``nothing``, ``other``, or ``target`` with ``ready`` or ``raw`` for its state.
             found: Whether the receptacle of an unplaced target is known (1 or 0).
             placed: Number of targets placed as required; for a lamp, whether the lamp is on.
-            known: Number of known places among the places that the task needs (destination or
-                lamp, appliance).
+            known: Number of known places among those that the task needs.
         """
         binding, beliefs = self.binding, self.beliefs
         target, goal = binding.target, binding.destination
@@ -208,8 +203,7 @@ class ALFWorldAdapter(Adapter):
         """One short line for a reader without memory.
 
         Example: ``At shelf 1. Holding mug 1 (clean). Seen mug 2 in desk 1. Checked drawer 1 2, desk
-        1.`` The line contains the place, the object in hand, known targets and lamps, and the
-        receptacles with observed contents, by type in order of first sight.
+        1.`` The last sentence has the receptacles with observed contents, in order of first sight.
         """
         binding, beliefs = self.binding, self.beliefs
 

@@ -23,14 +23,12 @@ class Beliefs:
     """The room as observed so far.
 
     Attributes:
-        receptacles: The receptacles of the first listing.
         place: The receptacle of the last ``go to``; empty before the first.
         here: All receptacles at the agent's place.
         held: The object in hand, or empty.
         visited: Receptacles that the agent went to, in order (values unused).
         searched: Receptacles with observed contents, in order (values unused).
-        closed: Receptacles that are known to be closed.
-        opened: Receptacles that are known to be open.
+        closed, opened: Receptacles that are known to be closed or open.
         where: The receptacle of each observed object that is not in hand.
         first_seen: The receptacle in which each object was first observed.
         states: Known states by object; objects without known state are absent.
@@ -95,7 +93,7 @@ class Beliefs:
                     self._see(thing, self.place)
 
     def snapshot(self) -> object:
-        """A hashable value. Two snapshots are equal if and only if the known states are equal."""
+        """A hashable value; equal if and only if the known states are equal."""
         return (
             len(self.first_seen) + len(self.visited) + len(self.searched),
             self.place,

@@ -78,21 +78,13 @@ class Game(Shared):
         walkthrough: Actions that solve the task; empty if the file has none.
         goal: The conditions for success: in each block, all facts of a case must hold.
         names: Displayed name of each id.
-        start: Location of the agent at the start.
         location: Location of each receptacle.
         receptacles_at: Receptacles at each location, sorted.
         contents: Objects in each receptacle at the start, sorted.
         inside: Objects in each object that holds objects, sorted.
         places: Locations of each object at the start.
-        object_type: Type of each object.
-        receptacle_type: Type of each receptacle.
         can_contain: Pairs of a receptacle type and an object type that it may hold.
-        opened: Receptacles that are open at the start.
         states: Predicate of `STATES` -> objects with this state at the start.
-        openable: Receptacles that can be opened.
-        pickupable: Objects that can be taken.
-        toggleable: Objects with a switch.
-        sliceable: Objects that can be sliced.
         vessels: Objects that can hold objects.
         treatable: ``clean``, ``heat`` or ``cool`` -> objects that permit this action.
         treats: The action of each appliance: ``clean``, ``heat`` or ``cool``.
@@ -100,14 +92,10 @@ class Game(Shared):
     """
 
     def __init__(self, data: Mapping[str, Any], source: str | Path = "game") -> None:
-        """Reads the contents of a game file.
-
-        Args:
-            data: ``pddl_domain``, ``grammar``, ``pddl_problem`` and optionally ``walkthrough``.
-            source: Name of the game in error messages.
+        """Reads the contents of a game file: three texts of PDDL and grammar, and any walkthrough.
 
         Raises:
-            GameFileError: If a part is missing, unknown or broken.
+            GameFileError: If a part is missing, unknown or broken. ``source`` names the game.
         """
         for key in ("pddl_domain", "grammar", "pddl_problem"):
             if not isinstance(data.get(key), str):
@@ -133,11 +121,7 @@ class Game(Shared):
 
     @classmethod
     def from_file(cls, path: str | Path) -> Game:
-        """Reads a game file.
-
-        Raises:
-            GameFileError: If the file is missing, not JSON, truncated, or not an ALFWorld game.
-        """
+        """Reads a game file."""
         try:
             data = json.loads(Path(path).read_text(encoding="utf-8"))
         except FileNotFoundError:

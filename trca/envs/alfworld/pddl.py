@@ -34,10 +34,8 @@ def parse_problem(
 ) -> tuple[dict[str, list[Fact]], tuple[Cases, ...]]:
     """Parses a problem with the predicates of its initial state and those that actions change.
 
-    All further predicates of the goal are evaluated on the initial state.
-
-    Returns:
-        The facts of the initial state by predicate, and the blocks of the goal that must all hold.
+    All further predicates of the goal are evaluated on the initial state. Returns the facts of the
+    initial state by predicate, and the blocks of the goal that must all hold.
 
     Raises:
         PddlError: If the text is not a valid problem. The message names the problem.

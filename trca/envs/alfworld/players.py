@@ -33,8 +33,7 @@ class OracleError(RuntimeError):
 def oracle_action(simulator: Simulator) -> str:
     """The next action of a plan for success, from any state of the game.
 
-    Raises:
-        OracleError: If there is no plan, as in a room without the required appliance.
+    There is no plan in a room without the required appliance.
     """
     binding = bind(simulator.game.task)
     way = best_way(binding, true_view(simulator))
@@ -44,11 +43,7 @@ def oracle_action(simulator: Simulator) -> str:
 
 
 def walkthrough(game: Game) -> tuple[str, ...]:
-    """Actions that complete a game, in order: the game file's, else the oracle's.
-
-    Raises:
-        OracleError: If there is no plan.
-    """
+    """Actions that complete a game, in order: the game file's, else the oracle's."""
     if game.walkthrough:
         return game.walkthrough
     simulator, actions = Simulator(game), list[str]()
@@ -75,10 +70,7 @@ def true_view(simulator: Simulator) -> Beliefs:
 def demonstrated_action(
     binding: ALFWorldBinding, beliefs: Beliefs, admissible: Sequence[str]
 ) -> str:
-    """The next action of a known way to success, else of a search.
-
-    Works after any sequence of actions.
-    """
+    """The next action of a known way to success, else of a search; after any actions."""
     way = best_way(binding, beliefs)
     if way is not None and way.actions[0] in admissible:
         return way.actions[0]
@@ -89,8 +81,7 @@ def demonstrated_action(
 def demonstrated_subgoal(binding: ALFWorldBinding, beliefs: Beliefs) -> str:
     """Verb and object type of the next action that is neither walking nor opening.
 
-    Examples: ``take mug``, ``heat mug``, ``move mug`` and ``use desklamp``. Without a known way:
-    ``find mug``.
+    Examples: ``take mug``, ``move mug`` and ``use desklamp``. Without a known way: ``find mug``.
     """
     way = best_way(binding, beliefs)
     for action in () if way is None else way.actions:
@@ -124,12 +115,7 @@ def _search(binding: ALFWorldBinding, beliefs: Beliefs) -> str:
 
 
 class Way(NamedTuple):
-    """A sequence of actions that solves the task or a part of it.
-
-    Attributes:
-        actions: The actions in order.
-        missing: Number of the task's objects or lamps without a known location.
-    """
+    """Actions for the task or a part of it, and the number of objects or lamps still to find."""
 
     actions: tuple[str, ...]
     missing: int
@@ -138,10 +124,8 @@ class Way(NamedTuple):
 def best_way(binding: ALFWorldBinding, view: Beliefs) -> Way | None:
     """The shortest plan among those with the fewest missing objects; None without any plan.
 
-    Args:
-        binding: The task.
-        view: The known state of the room. The plan depends on the attributes ``receptacles``,
-            ``here``, ``held``, ``closed``, ``where`` and ``states``.
+    The plan depends on the attributes ``receptacles``, ``here``, ``held``, ``closed``, ``where``
+    and ``states`` of the view.
     """
     ways = _look_ways(binding, view) if binding.lamp else _place_ways(binding, view)
     best = min(ways, key=lambda way: (way.missing, len(way.actions)), default=None)

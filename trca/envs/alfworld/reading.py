@@ -33,14 +33,7 @@ _THING = re.compile(rf"\ban? ({NAME})")
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """A parsed action.
-
-    Attributes:
-        verb: The verb.
-        object: The object in the action, such as ``mug 1``, or empty.
-        receptacle: The receptacle in the action, or empty.
-        tool: The knife of ``slice``, or empty.
-    """
+    """A parsed action: its verb and the names in it; ``tool`` is the knife of ``slice``."""
 
     verb: Verb = ""
     object: str = ""

@@ -31,11 +31,7 @@ SPLITS: Final = ("train", "valid_seen", "valid_unseen", "valid_train")
 
 
 def check_task_types(task_types: Iterable[str]) -> tuple[str, ...]:
-    """The task types without repeats, in the order of `TASK_TYPES`.
-
-    Raises:
-        ValueError: If a type is unknown or the list is empty.
-    """
+    """The task types without repeats, in the order of `TASK_TYPES`; a ValueError if unknown."""
     names = [task_types] if isinstance(task_types, str) else list(task_types)
     for name in names:
         if name not in GOALS:

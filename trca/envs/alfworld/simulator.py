@@ -1,11 +1,5 @@
 """Plays ALFWorld games: the rules and the text of alfworld 0.4.2 without its interpreters.
 
-For example::
-
-    simulator = Simulator(Game.from_file("game.tw-pddl"))
-    observation = simulator.reset()
-    observation = simulator.step("go to fridge 1")
-
 Observations, admissible actions and success equal those of the original environment;
 ``benchmarks/alfworld_parity.py`` checks this step by step. A game is read once and shared. A
 simulator stores changes only, so a process can hold thousands. Simulators share no mutable state.
@@ -30,7 +24,6 @@ class Simulator:
     """One play of a game.
 
     Attributes:
-        game: The game.
         admissible_actions: The admissible actions now, sorted.
         won: Whether the task is completed.
         done: Whether the game is over. Only success ends a game.
@@ -69,7 +62,7 @@ class Simulator:
     def step(self, action: str) -> str:
         """Carries out an action and returns the observation; any string is legal.
 
-        After the end of the game, nothing changes and the last observation is repeated.
+        After the end of the game, the last observation is repeated.
         """
         if self.done:
             return self._last

@@ -1,10 +1,5 @@
 """Generates games. Size, split, task type, number and seed determine a game.
 
-For example::
-
-    scene = draw("small", "train", "Heat", 12)
-    game = scene.game()  # the contents of a game.tw-pddl file
-
 As in the official data, each kind of room has a fixed set of layouts. The splits train and
 valid_seen share layouts; valid_unseen has separate layouts. ``rooms.yaml`` has the rooms. Games are
 written like the official files, so both kinds of games have the same rules and the same text.
@@ -92,10 +87,8 @@ class Scene:
     """A room at the start of a task.
 
     Attributes:
-        name: Name of the problem.
         receptacles: Type of each receptacle.
         objects: Type of each object and the position of its receptacle in ``receptacles``.
-        task_type: One of `resources.TASK_TYPES`.
         target: Type of the object to handle.
         destination: Type of the receptacle to place it in; the lamp for Look.
         wording: Index of the instruction template of the task type.
@@ -195,14 +188,9 @@ def _identifiers(kinds: list[str]) -> list[str]:
 
 
 def draw(size: str, split: str, task_type: str, number: int, seed: int = 0) -> Scene:
-    """The scene of one task. Equal arguments give equal scenes on every machine.
+    """The scene of one task; ``number`` counts within its split and type, from 0.
 
-    Args:
-        size: One of `SIZES`.
-        split: One of `SPLITS`.
-        task_type: One of `resources.TASK_TYPES`.
-        number: Number of the task within its split and type, from 0.
-        seed: Each seed gives a different set of scenes.
+    Equal arguments give equal scenes on every machine.
     """
     rng = random.Random(f"{size}/{seed}/{split}/{task_type}/{number}")
     kinds = [name for name, room in SIZES[size].rooms.items() if task_type in room.task_types]

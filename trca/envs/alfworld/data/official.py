@@ -45,13 +45,7 @@ class DownloadError(RuntimeError):
 
 @dataclass(frozen=True)
 class Release:
-    """A file to download.
-
-    Attributes:
-        url: Address of the file.
-        sha256: Checksum in hex.
-        size: Size in bytes.
-    """
+    """A file to download: its address, its checksum in hex, and its size in bytes."""
 
     url: str
     sha256: str
@@ -78,11 +72,7 @@ def data_folder() -> Path:
 
 
 def official_folder() -> Path:
-    """`data_folder`, if it contains games.
-
-    Raises:
-        GamesMissingError: If the folder contains no games.
-    """
+    """`data_folder`; a GamesMissingError if it contains no games."""
     folder = data_folder()
     if not folder.is_file() and not (folder.is_dir() and _split_folder(folder)):
         raise GamesMissingError(
@@ -95,16 +85,10 @@ def official_folder() -> Path:
 def fetch_games(
     folder: Path | None = None, archive: Path | None = None, release: Release = RELEASE
 ) -> Path:
-    """Puts the official games into a folder, unless the folder already has them.
+    """Puts the official games into a folder, by default `data_folder`, unless it already has them.
 
-    Args:
-        folder: Target folder; None for `data_folder`. The games go to its sub-folder
-            ``json_2.1.1/``, in ALFWorld's layout.
-        archive: Archive with the games; None downloads the release.
-        release: The file to download.
-
-    Returns:
-        The target folder.
+    The games go to its sub-folder ``json_2.1.1/``, in ALFWorld's layout. They come from an archive,
+    or else from the release.
 
     Raises:
         DownloadError: If the download fails.
@@ -126,13 +110,8 @@ def download(release: Release, folder: Path, attempts: int = 6, wait: float = 1.
     """Downloads a file into a folder and returns its path.
 
     An interrupted download stays in the folder as ``.part``; this call or a later call continues
-    it. The file gets its final name after its checksum is verified.
-
-    Args:
-        release: The file to download.
-        folder: Target folder.
-        attempts: Number of successive attempts without progress, at least 1.
-        wait: Seconds before the second attempt. The wait doubles with each further attempt.
+    it. The file gets its final name after its checksum is verified. ``attempts`` in a row may make
+    no progress; ``wait`` seconds pass before the second, and twice as many before each further one.
 
     Raises:
         DownloadError: If all attempts fail, the server refuses the request, or the checksum is
@@ -230,20 +209,13 @@ def unpacked(archive: Path) -> Path:
     """The cached folder with the games of an archive, unpacked on first use.
 
     The archive's checksum names the folder. The archive is unpacked again if files are missing.
-
-    Raises:
-        GameFileError: If the archive is broken or contains no games.
     """
     folder = cache_folder() / "alfworld" / "games" / sha256(archive)[:16]
     return build_once(folder, lambda draft: unpack(archive, draft), _complete)
 
 
 def unpack(archive: Path, folder: Path) -> None:
-    """Unpacks the games of a ``.tar.xz``, ``.tar.gz``, ``.tar`` or ``.zip`` into an empty folder.
-
-    Raises:
-        GameFileError: If the archive is broken or contains no games.
-    """
+    """Unpacks the games of a ``.zip``, ``.tar``, ``.tar.gz`` or ``.tar.xz`` into a folder."""
     try:
         files = _write_games(archive, folder)
     except _BROKEN as error:
@@ -297,10 +269,7 @@ def _members(archive: Path, raw: BinaryIO) -> Iterator[tuple[str, IO[bytes]]]:
 
 
 def _game_path(name: str) -> PurePosixPath | None:
-    """Target path of a game inside the folder; None for any other member.
-
-    The path never leads out of the folder.
-    """
+    """Target path of a game, which never leads out of the folder; None for any other member."""
     parts = PurePosixPath(name).parts[-4:]
     if len(parts) < 4 or ".." in parts or parts[3] != GAME_FILE:
         return None

@@ -1,10 +1,4 @@
-"""Sources of games: generated in a size, or read from an official release.
-
-For example::
-
-    source = game_source("small")
-    game = source.load(source.task_ids("train")[0])
-"""
+"""Sources of games: generated in a size, or read from an official release."""
 
 from __future__ import annotations
 
@@ -26,23 +20,14 @@ from trca.envs.alfworld.resources import GOALS, SPLITS, TASK_TYPES, check_task_t
 
 
 class GameSource(Shared, ABC):
-    """A named source of games.
-
-    Attributes:
-        name: Name of the source.
-        splits: The splits of the source.
-    """
+    """A named source of games."""
 
     name: str
     splits: tuple[str, ...]
 
     @abstractmethod
     def task_ids(self, split: str, task_types: Iterable[str] | None = None) -> tuple[str, ...]:
-        """The task ids of a split in a fixed order.
-
-        Args:
-            split: Name of the split.
-            task_types: The task types to include; None for the default types.
+        """The task ids of a split in a fixed order; None for the default task types.
 
         Raises:
             ValueError: If the split or a type is unknown, or there are no such tasks.
@@ -57,12 +42,7 @@ class GameSource(Shared, ABC):
         """Generates or reads the game of a task."""
 
     def load(self, task_id: str) -> Game:
-        """The game of a task. All callers in a process share one object until its file changes.
-
-        Raises:
-            GameFileError: If the game's file is missing or broken.
-            ValueError: If the source has no such task.
-        """
+        """The game of a task. All callers in a process share one object until its file changes."""
         return _load(self, task_id, self._version(task_id))
 
     def __eq__(self, other: object) -> bool:
@@ -95,13 +75,7 @@ class GeneratedGames(GameSource):
     _ID: ClassVar[re.Pattern[str]] = re.compile(r"([^/]+)/([a-z_]+)/([a-z0-9]+)-(\d{4,})")
 
     def __init__(self, size: str = "small", seed: int = 0) -> None:
-        """Sets a size and a seed.
-
-        Args:
-            size: One of `rooms.SIZES`.
-            seed: Each seed gives different games. A seed other than 0 is part of the name
-                (``small-7``).
-        """
+        """Sets a size and a seed. A seed other than 0 is part of the name (``small-7``)."""
         if size not in SIZES:
             raise unknown("size of generated games", size, SIZES)
         self.size = size
@@ -151,14 +125,9 @@ class OfficialGames(GameSource):
     """
 
     def __init__(self, path: str | Path) -> None:
-        """Lists the games.
+        """Lists the games in a folder with the splits, its parent, or an archive of either.
 
-        Args:
-            path: A folder with the splits, its parent, or a ``.tar.xz``, ``.tar.gz`` or ``.zip`` of
-                either. An archive is unpacked once, into the cache.
-
-        Raises:
-            GameFileError: If there are no games at the path, or the archive is broken.
+        An archive is unpacked once, into the cache.
         """
         self.folder = game_folder(Path(path))
         self.name = str(self.folder)
