@@ -81,11 +81,7 @@ class SearchQAFacts:
 
 
 class SearchQAAdapter(Adapter):
-    """Follows a SearchQA episode; reads the question, observations and actions only.
-
-    Attributes:
-        beliefs: The episode as observed so far.
-    """
+    """Follows a SearchQA episode; see `Adapter`."""
 
     facts_type: ClassVar[type[SearchQAFacts]] = SearchQAFacts
     binding_type: ClassVar[type[SearchQABinding]] = SearchQABinding
@@ -100,7 +96,7 @@ class SearchQAAdapter(Adapter):
         self.beliefs = Beliefs(self.binding)
 
     def step(self, action: str, observation: str, admissible: Sequence[str]) -> SearchQAFacts:
-        """Reads one transition and returns its facts; see `Adapter.step`."""
+        """Reads one transition and returns its facts."""
         read = read_action(action)
         accepted = read.verb != "" and observation != REJECTED
         if not accepted:
@@ -115,8 +111,7 @@ class SearchQAAdapter(Adapter):
     def context(self) -> str:
         """The key of the current state, such as ``search|listed|query 1/1+0|relation 1/2+0|open``.
 
-        The key has the fields of the paper's table of context information: tool type, retrieval
-        stage, query state, evidence stage and answer-submission stage. The key is coarse on
+        The fields are those of the paper's table of context information. The key is coarse on
         purpose, because a context group has few rollouts of one question.
 
         Fields:

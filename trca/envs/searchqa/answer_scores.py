@@ -44,11 +44,7 @@ def f1(answer: str, aliases: Sequence[str]) -> float:
 
 
 def word_set_f1(answer: str, aliases: Sequence[str]) -> float:
-    """IGPO's F1: over sets of words in lower case. Punctuation separates words, articles count.
-
-    Returns:
-        The best harmonic mean of precision and recall over the aliases, 0 to 1.
-    """
+    """IGPO's F1: over sets of words in lower case. Punctuation separates words, articles count."""
     words, *golds = (set(each.lower().translate(_SPACED).split()) for each in (answer, *aliases))
     scores = (2 * len(words & gold) / max(len(words) + len(gold), 1) for gold in golds)
     return max(scores, default=0.0)

@@ -17,7 +17,6 @@ class Beliefs:
     """The episode as observed so far.
 
     Attributes:
-        binding: The parsed question.
         tool: The verb of the last accepted action; empty before the first.
         queries: Past queries as words between spaces, ordered by last use (values: the query as
             written).
@@ -35,7 +34,6 @@ class Beliefs:
     """
 
     def __init__(self, binding: SearchQABinding) -> None:
-        """Starts an episode with a parsed question."""
         self.binding = binding
         self.tool = ""
         self.queries: dict[str, str] = {}

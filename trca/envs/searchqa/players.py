@@ -1,8 +1,4 @@
-"""The players of SearchQA: the oracle and the demonstrator.
-
-The oracle reads the gold passages and plans a short way to the right answer. The demonstrator takes
-sensible actions for the warm start, from the agent's observations only.
-"""
+"""The players of SearchQA: an oracle that reads the gold passages, a demonstrator that does not."""
 
 from __future__ import annotations
 
@@ -26,9 +22,6 @@ def oracle_action(simulator: Simulator, beliefs: Beliefs) -> str:
     The plan searches for the titles of the first and the last gold passage, or for the question
     without gold titles. The plan opens the last passage if the list of results cuts it before the
     answer, and then submits the first alias. It takes at most four steps and always wins.
-
-    Raises:
-        OracleError: After an answer.
     """
     if simulator.done:
         raise OracleError("no plan after an answer: reset the environment")
@@ -50,8 +43,8 @@ def oracle_action(simulator: Simulator, beliefs: Beliefs) -> str:
 def demonstrated_action(beliefs: Beliefs) -> str:
     """Looks up the subject, follows the bridge, and answers from the last passage.
 
-    A lookup searches for a name. A passage that is cut in the list of results is opened if the
-    visible part has no answer. Works after any sequence of actions.
+    A passage that is cut in the list of results is opened if the visible part has no answer. Works
+    after any sequence of actions.
     """
     binding = beliefs.binding
     if binding.answer_format in ("choice", "yes or no"):
@@ -72,10 +65,9 @@ def _find(
     cues: Sequence[str],
     form: str,
 ) -> tuple[str, str]:
-    """A value of a subject in the known passages, or an action that may reveal it.
+    """An action that may reveal a value of a subject, or else an empty action and the value.
 
-    Returns:
-        The action, or empty, and the value; the subject if there is nothing left to try.
+    The value is the subject if there is nothing left to try.
     """
     about = [p for p in beliefs.known.values() if spaced(p.title) == spaced(subject)]
     if not about and spaced(subject) not in beliefs.queries:

@@ -20,12 +20,7 @@ _LINE: Final = re.compile(r"^\[(\d+)\] (?:(.{1,200}?): )?(.*)$", re.MULTILINE)
 
 
 class Action(NamedTuple):
-    """A parsed action.
-
-    Attributes:
-        verb: The verb; empty for a text that is not an action.
-        argument: The text in brackets, with single spaces.
-    """
+    """A parsed action; a text that is not an action has no verb."""
 
     verb: Verb = ""
     argument: str = ""
@@ -39,10 +34,7 @@ class Action(NamedTuple):
 
 
 def read_action(text: str) -> Action:
-    """Parses an action in linear time; any string is legal and may turn out to be no action.
-
-    Upper and lower case of the verb are equal. Spaces around the verb are ignored.
-    """
+    """Parses an action in linear time. Case and surrounding spaces of the verb do not matter."""
     head, _, rest = text.strip().partition("[")
     verb = head.strip().lower()
     if verb not in VERBS or not rest.endswith("]"):

@@ -100,8 +100,7 @@ def dialect_prompt(
 ) -> str:
     """The prompt of a step: the question, past queries with their results, and the instructions.
 
-    The arguments are those of every `PromptWriter`. The dialect opens no passages, so the
-    admissible actions are unused.
+    The dialect opens no passages, so the admissible actions are unused.
     """
     lines = [
         "You are an expert agent who answers a question step by step.",

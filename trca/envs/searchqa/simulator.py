@@ -1,12 +1,4 @@
-"""The simulator of SearchQA: one episode, from the question to an answer.
-
-For example::
-
-    simulator = Simulator(retriever)
-    observation = simulator.reset(question)
-    observation = simulator.step("search[Ada Lovelace]")
-    observation = simulator.step("answer[mathematician]")
-"""
+"""The simulator of SearchQA: one episode, from the question to an answer."""
 
 from __future__ import annotations
 
@@ -47,7 +39,6 @@ class Simulator:
     """
 
     def __init__(self, retriever: Retriever, top_k: int = 3, max_passage_chars: int = 500) -> None:
-        """Sets the retriever, the number of results, and the characters of their texts."""
         self._retriever = self._searching = retriever
         self._top_k = top_k
         self._limit = max_passage_chars
@@ -68,8 +59,7 @@ class Simulator:
     def step(self, action: str) -> str:
         """Carries out an action and returns the observation; any string is legal.
 
-        Raises:
-            RetrievalError: If the search fails. The state stays unchanged.
+        If a search fails, a RetrievalError leaves the state unchanged.
         """
         read = read_action(action)
         ready, self._ready = self._ready, {}

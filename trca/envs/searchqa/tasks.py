@@ -40,11 +40,6 @@ def tasks_of(source: Source, split: str, seed: int = 0) -> Tasks[Question]:
     gold passages, and the passages of a generated world. Therefore equal ids mean equal tasks.
     Datasets alternate, so the first tasks of a panel mix all datasets.
 
-    Args:
-        source: Source of the questions; see the module docstring.
-        split: Name of the split.
-        seed: Seed of a generated world.
-
     Raises:
         ValueError: For an unknown size, dataset or split. The message lists the known names.
         QuestionFileError: If a file or folder is missing, or a file is malformed.

@@ -1,11 +1,4 @@
-"""Corpora: opens retrievers over them, once per process, and builds indices of any size.
-
-For example::
-
-    estimate = estimate_index(Path("wiki-18.jsonl.gz"), Path("wiki"))
-    build_index(Path("wiki-18.jsonl.gz"), Path("wiki"))
-    retriever = open_search("bm25", "wiki")
-"""
+"""Corpora: opens retrievers over them, once per process, and builds indices of any size."""
 
 from __future__ import annotations
 
@@ -87,11 +80,7 @@ def open_search(
 
 
 def indexed(corpus: Path) -> Path:
-    """The cached folder of the BM25 index of a corpus file; builds a missing index.
-
-    Raises:
-        CorpusError: If a line of the corpus is malformed.
-    """
+    """The cached folder of the BM25 index of a corpus file; builds a missing index."""
     name = digest(*chain.from_iterable(versions(corpus)))
     folder = cache_folder() / "searchqa" / name
     with progress_bar() as report:
@@ -114,13 +103,7 @@ class CapacityError(Exception):
 
 
 class Estimate(NamedTuple):
-    """The estimated cost of indexing a corpus.
-
-    Attributes:
-        passages: Number of passages.
-        disk: Bytes on disk during the build.
-        memory: Bytes of memory during the build.
-    """
+    """The estimated cost of indexing a corpus: passages, and bytes on disk and in memory."""
 
     passages: int
     disk: int
@@ -129,11 +112,6 @@ class Estimate(NamedTuple):
 
 def estimate_index(corpus: Path, folder: Path, workers: int = 1) -> Estimate:
     """Estimates the cost of indexing from the beginning of the corpus.
-
-    Args:
-        corpus: A corpus, compressed or not.
-        folder: Folder of the index.
-        workers: Number of processes, at least 1.
 
     Raises:
         ValueError: For fewer than 1 worker.
@@ -163,16 +141,7 @@ def estimate_index(corpus: Path, folder: Path, workers: int = 1) -> Estimate:
 
 
 def build_index(corpus: Path, folder: Path, workers: int = 1, report: Report = silent) -> int:
-    """Builds the index. Resumes a partial build; does nothing if the index is complete.
-
-    Args:
-        corpus: A corpus, compressed or not.
-        folder: Folder of the index.
-        workers: Number of processes, at least 1.
-        report: Progress callback.
-
-    Returns:
-        The number of passages.
+    """Builds the index and returns the number of passages. Resumes a partial build.
 
     Raises:
         CorpusError: If a line of the corpus is malformed. The message names the file and line.

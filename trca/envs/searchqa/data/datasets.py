@@ -1,7 +1,5 @@
 """The seven datasets of the paper, and their files in a folder.
 
-    questions = read_datasets("~/searchqa", ["nq", "hotpotqa"])
-
 The files of a dataset are ``<folder>/<name>.<suffix>``, ``<folder>/<name>_<split>.<suffix>`` and
 ``<folder>/<name>/<split>.<suffix>`` (FlashRAG). A file ``<folder>/<split>.<suffix>`` (Search-R1)
 holds several datasets; each row names its dataset.
@@ -35,13 +33,10 @@ SOURCES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """A dataset.
+    """A dataset, with its name in FlashRAG and the licence of its publication.
 
-    Attributes:
-        name: Name, as in FlashRAG.
-        in_domain: Whether the paper trains on it. Further datasets measure generalisation.
-        multi_hop: Whether an answer needs more than one passage.
-        licence: Licence of the publication.
+    The paper trains on the datasets in domain; the further ones measure generalisation. An answer
+    of a dataset with several hops needs more than one passage.
     """
 
     name: str
@@ -68,11 +63,7 @@ IN_DOMAIN: Final = tuple(name for name, dataset in DATASETS.items() if dataset.i
 
 
 def known_datasets(names: str | Iterable[str]) -> tuple[str, ...]:
-    """The names without repeats, after a check.
-
-    Raises:
-        ValueError: For an unknown name or an empty list. The message lists the known names.
-    """
+    """The names without repeats; a ValueError for an unknown name or an empty list."""
     names = [names] if isinstance(names, str) else list(names)
     for name in names:
         if name not in DATASETS:
@@ -83,11 +74,7 @@ def known_datasets(names: str | Iterable[str]) -> tuple[str, ...]:
 
 
 def read_datasets(folder: str | Path, names: Sequence[str] | None = None) -> list[Question]:
-    """The questions of datasets, in all splits.
-
-    Args:
-        folder: Folder of the files.
-        names: Names of the datasets; None for all datasets in the folder.
+    """The questions of datasets in all splits; without names, of all datasets in the folder.
 
     Raises:
         ValueError: For an unknown name. The message lists the known names.
@@ -124,18 +111,13 @@ def read_datasets(folder: str | Path, names: Sequence[str] | None = None) -> lis
 
 
 def prepare_questions(sources: Iterable[Path], folder: Path) -> dict[str, Counter[str]]:
-    """Reads questions, checks every row, and writes one file per dataset.
+    """Reads files of questions and folders of datasets, and writes one file per dataset.
 
-    Args:
-        sources: Files of questions, and folders of datasets.
-        folder: Target folder; its files ``<dataset>.jsonl`` are replaced.
-
-    Returns:
-        Dataset -> split -> number of questions, in the order of the paper's table.
+    Every row is checked before a file ``<dataset>.jsonl`` is replaced. Returns dataset -> split ->
+    number of questions, in the order of the paper's table.
 
     Raises:
         QuestionFileError: If a file is missing or malformed. The message names the file and line.
-            In this case, no file is written.
     """
     by_dataset: dict[str, list[Question]] = {}
     for path in sources:

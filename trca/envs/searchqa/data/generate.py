@@ -1,11 +1,5 @@
 r"""Generates a world of people, places, works and organisations: its passages and questions.
 
-For example::
-
-    world = generated(200)
-    world.passages[0].contents  # '"Ada Balan"\nAda Balan was born in ...'
-    world.questions[0].text     # 'Where was the founder of Kerosk Guild born?'
-
 Entities form circles of twenty, and all relations stay within a circle. Therefore the questions of
 two circles share no entity, and splits consist of complete circles. A circle depends on the seed
 and its number only, so a small world is the beginning of a larger one. Each entity has a passage of
@@ -59,12 +53,9 @@ WORDS: Final[Mapping[str, Any]] = packaged(__package__, "generate.yaml")
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A statement about an entity.
+    """A statement about an entity; ``relation`` is one of the relations in ``generate.yaml``.
 
-    Attributes:
-        relation: One of the relations in ``generate.yaml``.
-        value: Name of the related entity, or a plain value.
-        target: Index of the related entity in the circle; None for a plain value.
+    The value is the name of another entity of the circle, with its index, or a plain value.
     """
 
     relation: Mapping[str, Any]
@@ -76,13 +67,7 @@ class Fact:
 class Entity:
     """A person, place, work or organisation.
 
-    Attributes:
-        id: Id of its passage.
-        kind: Kind of the entity.
-        name: Unique name.
-        alias: Second name, or empty.
-        pronoun: Word that replaces the name after the first sentence.
-        facts: The facts in its passage, in order.
+    The id is that of its passage. The pronoun replaces the name after the first sentence.
     """
 
     id: str
@@ -112,12 +97,7 @@ class Entity:
 
 @dataclass(frozen=True)
 class World:
-    """A generated world.
-
-    Attributes:
-        passages: One passage per entity.
-        questions: Questions of all splits, alternating between the circles.
-    """
+    """A generated world: one passage per entity, and questions of all circles in turns."""
 
     passages: tuple[Passage, ...]
     questions: tuple[Question, ...]
@@ -130,11 +110,7 @@ class World:
 
 @lru_cache(maxsize=4)
 def generated(count: int, seed: int = 0) -> World:
-    """The generated world with this number of passages; each seed gives a different world.
-
-    Raises:
-        ValueError: If the count is not a positive multiple of `CIRCLE`.
-    """
+    """The generated world with this number of passages; each seed gives a different world."""
     if count < 1 or count % CIRCLE:
         raise ValueError(f"count is {count}: a generated world has a multiple of {CIRCLE} passages")
     circles = [draw(number, seed) for number in range(count // CIRCLE)]
@@ -186,10 +162,7 @@ def draw(number: int, seed: int = 0) -> tuple[Entity, ...]:
 
 
 def questions_about(circle: tuple[Entity, ...], number: int, seed: int) -> list[Question]:
-    """The questions about a circle, half of them with two hops, in random order.
-
-    The number of the circle sets the split.
-    """
+    """The questions about a circle, half of them with two hops, in random order."""
     rng = random.Random(f"searchqa/{seed}/{number}/questions")
     one = [(entity, (fact,)) for entity in circle for fact in entity.facts]
     chosen = [
@@ -278,9 +251,6 @@ def _pair(
 
     The second number stays below ``common`` as long as possible, so that a small world needs few
     words. ``stride`` is a prime that divides neither number of pairs; it scatters the pairs.
-
-    Raises:
-        ValueError: If there are not enough pairs.
     """
     few = narrow * common
     if number >= narrow * wide:

@@ -54,9 +54,7 @@ class Question:
 
     Attributes:
         id: Id within the dataset.
-        dataset: Name of the dataset.
         split: One of `SPLITS`.
-        text: The text of the question.
         answers: The aliases of the right answer, at least one. Hidden from the agent.
         kind: Type of the question; by default the name of the dataset.
         gold_ids: Ids of the passages that support the answer, in reading order. Hidden.
@@ -80,17 +78,11 @@ class Question:
 
 
 def read_questions(path: Path, dataset: str = "") -> Iterator[Question]:
-    """Reads a file of questions.
+    """Reads a file of questions, in order.
 
-    A row without split is in the split of the file's name, or else in ``test``.
-
-    Args:
-        path: The file; its name ends in one of `SUFFIXES`.
-        dataset: The dataset of rows without dataset. If empty, the name of the file without the
-            split, or the name of its folder if the file is named after a split.
-
-    Yields:
-        The questions, in order.
+    A row without split is in the split of the file's name, or else in ``test``. A row without
+    dataset is in ``dataset``, or else in that of the file's name: without the split, or the name of
+    the folder if the file is named after a split.
 
     Raises:
         QuestionFileError: If the file cannot be read or a row is malformed. The message names the
