@@ -70,11 +70,7 @@ class BM25(Shared):
 
     @classmethod
     def build(cls, texts: Iterable[str], ids: Sequence[str] | None = None) -> BM25:
-        """Indexes one text per document in memory. Unique ids order documents of equal score.
-
-        Raises:
-            ValueError: If ``texts`` and ``ids`` have different lengths.
-        """
+        """Indexes one text per document in memory. Unique ids order documents of equal score."""
         blocks = [Block.of(batch) for batch in batched(texts)]
         postings = merged([partial(blocks.__getitem__, at) for at in range(len(blocks))])
         if ids is not None and len(ids) != postings.size:
@@ -88,16 +84,8 @@ class BM25(Shared):
     def search(self, query: str, limit: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """The best documents that contain a term of the query.
 
-        Args:
-            query: Any text.
-            limit: Largest number of results, positive.
-
-        Returns:
-            Document numbers and their scores, best first, both of shape ``(results,)`` with
-            ``results <= limit``.
-
-        Raises:
-            ValueError: If the limit is not positive.
+        Returns document numbers and their scores, best first, both of shape ``(results,)`` with
+        ``results <= limit``.
         """
         if limit < 1:
             raise ValueError(f"limit is {limit}: give 1 or more")
@@ -210,11 +198,7 @@ class BM25(Shared):
 
     @classmethod
     def load(cls, folder: Path) -> BM25:
-        """Opens a saved index, whose memory all processes share; see `read_arrays`.
-
-        Raises:
-            StoredDataError: If the folder is incomplete, damaged or of another version.
-        """
+        """Opens a saved index, whose memory all processes share; see `read_arrays`."""
         arrays, facts = read_arrays(folder, _KIND, _VERSION)
         order = arrays.pop("order", None)
         parts: dict[str, Any] = {**arrays, **facts}
@@ -222,11 +206,7 @@ class BM25(Shared):
 
 
 def save_merged(folder: Path, blocks: Sequence[Path], ids: Iterable[str]) -> None:
-    """Writes the index over the documents of saved blocks. Its postings are never in memory.
-
-    Raises:
-        FileExistsError: If the folder has other contents.
-    """
+    """Writes the index over the documents of saved blocks. Its postings are never in memory."""
     with writing(folder, _KIND, _VERSION) as writer:
         loaders = [partial(Block.load, block) for block in blocks]
         _write(merged(loaders, writer.allocate), order_of(ids), writer)
@@ -260,7 +240,6 @@ class BM25Retriever(Shared):
     """A `Retriever` without server, Java or model."""
 
     def __init__(self, passages: Sequence[Passage], index: BM25) -> None:
-        """Combines passages and their index."""
         self._passages = passages
         self._index = index
 
@@ -274,13 +253,7 @@ class BM25Retriever(Shared):
 
     @staticmethod
     def open(index: str | Path) -> BM25Retriever:
-        """Opens the index in a folder, once per process and version of its files.
-
-        All processes share its memory.
-
-        Raises:
-            StoredDataError: If the folder is incomplete, damaged or of another version.
-        """
+        """Opens the index in a folder, once per process and version of its files."""
         folder = Path(index).resolve()
         return named(_opened(folder, versions(folder)), BM25Retriever.open, folder)
 

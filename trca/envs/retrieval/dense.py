@@ -52,7 +52,6 @@ class DenseRetriever(Shared):
         Raises:
             RetrievalError: If FAISS is missing, or the encoder cannot be loaded or has another
                 width.
-            StoredDataError: If the folder is incomplete, damaged or of another version.
         """
         faiss = _faiss()
         folder = Path(index)

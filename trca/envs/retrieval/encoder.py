@@ -37,9 +37,6 @@ class Encoding:
         query_prefix: Prefix of every query.
         passage_prefix: Prefix of every passage.
         length: Largest number of tokens of a text.
-
-    Raises:
-        ValueError: For an unknown pooling.
     """
 
     model: str
@@ -49,7 +46,6 @@ class Encoding:
     length: int = 256
 
     def __post_init__(self) -> None:
-        """Checks the pooling."""
         if self.pooling not in POOLINGS:
             raise ValueError(f"unknown pooling {self.pooling!r}: choose {', '.join(POOLINGS)}")
 
@@ -66,16 +62,7 @@ class Encoder:
     """A loaded encoder. All threads may use it."""
 
     def __init__(self, encoding: Encoding, device: str | None = None, batch: int = 64) -> None:
-        """Loads the model.
-
-        Args:
-            encoding: Settings of the encoder.
-            device: Device of the model; None for a GPU if available. A GPU computes in float16.
-            batch: Number of texts per batch.
-
-        Raises:
-            RetrievalError: If the model cannot be loaded.
-        """
+        """Loads the model, by default on a GPU if available. A GPU computes in float16."""
         import torch
         from transformers import AutoModel, AutoTokenizer
 

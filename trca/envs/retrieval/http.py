@@ -54,11 +54,7 @@ class _Server:
 
 
 class HttpRetriever(Shared):
-    """A `Retriever` that sends requests to retrieval servers in turn.
-
-    Attributes:
-        waits: True, since searches wait for a network.
-    """
+    """A `Retriever` that sends requests to retrieval servers in turn."""
 
     waits: Final = True
 
@@ -80,9 +76,6 @@ class HttpRetriever(Shared):
             attempts: Total number of attempts per request.
             pause: Seconds before the second attempt. The pause doubles with each further attempt.
             cooldown: Seconds without requests to a server after 5 failures in a row.
-
-        Raises:
-            ValueError: For an empty list of URLs or an unknown shape.
         """
         addresses = [urls] if isinstance(urls, str) else list(urls)
         if not addresses:

@@ -30,10 +30,7 @@ _MOST_TERMS: Final = 1 << 20
 
 
 class LuceneRetriever(Shared):
-    """A `Retriever` over a Lucene index with stored raw documents.
-
-    The first object of this class in a process starts Java.
-    """
+    """A `Retriever` over a Lucene index with stored raw documents; the first one starts Java."""
 
     def __init__(self, index: str | Path) -> None:
         """Opens an index of `build_lucene`, Anserini or Pyserini.

@@ -55,17 +55,12 @@ class StoredPassages(Sequence[Passage]):
     """Passages in a folder, memory-mapped: only accessed passages are read."""
 
     def __init__(self, folder: Path, verify: bool = True) -> None:
-        """Opens a folder of `store_passages`; see `read_arrays` for ``verify``.
-
-        Raises:
-            StoredDataError: If the folder is incomplete, damaged or of another version.
-        """
+        """Opens a folder of `store_passages`; see `read_arrays` for ``verify``."""
         arrays, _ = read_arrays(folder, _KIND, _VERSION, verify)
         self._ids = ByteStrings(arrays["ids"], arrays["id_ends"])
         self._contents = ByteStrings(arrays["contents"], arrays["contents_ends"])
 
     def __len__(self) -> int:
-        """The number of passages."""
         return len(self._ids)
 
     def __getitem__(self, number: Any) -> Any:
@@ -80,11 +75,7 @@ class StoredPassages(Sequence[Passage]):
 
 
 def store_passages(folder: Path, passages: Iterable[Passage]) -> None:
-    """Writes passages into a new folder, in one pass and in little memory.
-
-    Raises:
-        FileExistsError: If the folder has other contents.
-    """
+    """Writes passages into a new folder, in one pass and in little memory."""
     with (
         writing(folder, _KIND, _VERSION) as writer,
         writer.strings("ids", "id_ends") as add_id,

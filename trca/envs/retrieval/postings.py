@@ -112,11 +112,7 @@ class Block:
 
     @classmethod
     def load(cls, folder: Path) -> Block:
-        """Opens a saved block.
-
-        Raises:
-            StoredDataError: If the folder is incomplete, damaged or of another version.
-        """
+        """Opens a saved block."""
         arrays: dict[str, Any] = read_arrays(folder, _KIND, _VERSION)[0]
         return cls(**arrays)
 
@@ -129,9 +125,7 @@ class Postings:
     both as one number, a row of `profiles`, since there are few different pairs.
 
     Attributes:
-        terms: The terms in UTF-8, in order, concatenated.
-        term_ends: End of each term in `terms`, shape ``(T,)``.
-        row_ends: End of each term's postings, shape ``(T,)``.
+        terms, term_ends, row_ends: As in `Block`.
         documents: Document of each posting, ascending within a term, shape ``(P,)``.
         codes: Row in `profiles` of each posting, shape ``(P,)``.
         profiles: Frequency and code of the length, shape ``(profiles, 2)``.
@@ -159,10 +153,6 @@ def merged(
 
     Each function returns a block and is called twice. In addition to the result, the terms of all
     blocks and one block are in memory at a time.
-
-    Raises:
-        ValueError: If there are more than 65,536 different profiles, because document lengths
-            differ too widely.
     """
     words: list[ByteStrings] = []
     counts: list[NDArray[np.int64]] = []

@@ -63,23 +63,16 @@ class _Waiting:
 class Batcher:
     """Batches the searches of concurrent requests, one search at a time.
 
-    Attributes:
-        waiting: Number of queries without answer.
+    ``waiting`` is the number of queries without answer.
     """
 
     def __init__(self, retriever: Retriever) -> None:
-        """Makes a batcher; `run` performs the searches."""
         self._retriever = retriever
         self._waiting: asyncio.Queue[_Waiting] = asyncio.Queue()
         self.waiting = 0
 
     async def search(self, queries: Sequence[str], limit: int) -> list[list[Passage]]:
-        """The passages for each query.
-
-        Raises:
-            BusyError: If too many queries are waiting.
-            RetrievalError: If the search fails.
-        """
+        """The passages for each query; a BusyError if too many queries are waiting."""
         if self.waiting + len(queries) > MOST_WAITING:
             raise BusyError
         self.waiting += len(queries)

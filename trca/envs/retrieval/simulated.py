@@ -34,11 +34,7 @@ _NUMBER: Final = re.compile(r"^\W*(?:doc(?:ument)?\s*\d+\W*|\[?\d+[\].):]+)\s*",
 
 
 class SimulatedRetriever(Shared):
-    """A `Retriever` with passages from a language model at an OpenAI-compatible endpoint.
-
-    Attributes:
-        waits: True, since searches wait for a network.
-    """
+    """A `Retriever` with passages from a language model at an OpenAI-compatible endpoint."""
 
     waits: Final = True
 
@@ -67,10 +63,6 @@ class SimulatedRetriever(Shared):
             temperature: Sampling temperature.
             timeout: Seconds to wait for a reply.
             attempts: Total number of attempts per request, with growing pauses.
-
-        Raises:
-            RetrievalError: If the client is not installed.
-            ValueError: If `noise` is not two probabilities.
         """
         shares = noise if isinstance(noise, list | tuple) else ()
         if len(shares) != 2 or not all(0 <= share <= 1 for share in shares):
@@ -101,11 +93,7 @@ class SimulatedRetriever(Shared):
         return named(told, self.about, question, answers, progress, seed)
 
     def search(self, queries: Sequence[str], limit: int) -> list[list[Passage]]:
-        """Passages for each query, several queries at once; see `Retriever.search`.
-
-        Raises:
-            RetrievalError: If there is no reply, or a reply without documents.
-        """
+        """Passages for each query, several queries at once; see `Retriever.search`."""
         if not queries:
             return []
         with ThreadPoolExecutor(min(len(queries), _AT_ONCE)) as pool:

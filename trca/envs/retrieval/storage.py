@@ -36,9 +36,8 @@ class StoredDataError(DataError):
 class Writer:
     """An unfinished folder of arrays; see `writing`.
 
-    Attributes:
-        path: The folder with the files until completion. Callers may add further files.
-        facts: Further values to store, as JSON.
+    ``path`` is the folder until completion; callers may add further files. ``facts`` are further
+    values to store, as JSON.
     """
 
     def __init__(self, path: Path) -> None:
@@ -88,7 +87,6 @@ class ByteStrings(Sequence[bytes]):
         return len(self._ends)
 
     def __getitem__(self, number: Any) -> Any:
-        """A string by its number from 0, or several by a slice."""
         if isinstance(number, slice):
             return [self[each] for each in range(*number.indices(len(self)))]
         start = self._ends[number - 1] if number else 0
@@ -105,7 +103,6 @@ class SortedStrings(ByteStrings):
     """Sorted byte strings. Opening millions of them takes no time and little memory."""
 
     def __init__(self, data: NDArray[np.uint8], ends: NDArray[np.int64]) -> None:
-        """Combines the arrays; see `ByteStrings`."""
         super().__init__(data, ends)
         self._stride = max(1, len(ends) // _MARKS)
         self._marks = [self[number] for number in range(0, len(ends), self._stride)]
@@ -129,11 +126,8 @@ def encoded(text: str) -> bytes:
 def writing(folder: Path, kind: str, version: int) -> Iterator[Writer]:
     """Yields the writer of a new folder of arrays, which appears when complete.
 
-    ``kind`` and ``version`` name the kind of the arrays and their layout. If another process has
-    written the same folder meanwhile, that folder stays.
-
-    Raises:
-        FileExistsError: If the folder exists with other contents.
+    If another process has written the same folder meanwhile, that folder stays. Other contents are
+    a FileExistsError.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as name:
@@ -163,13 +157,10 @@ def writing(folder: Path, kind: str, version: int) -> Iterator[Writer]:
 def read_arrays(
     folder: Path, kind: str, version: int, verify: bool = True
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """Opens a folder of `writing` with the required kind and version.
+    """Opens a folder of `writing`: its arrays, memory-mapped and read-only, and its facts.
 
     Checks the sizes of files and, with ``verify``, the contents of files up to 256 MiB, which reads
     these files once.
-
-    Returns:
-        The arrays, memory-mapped and read-only, and the facts. Further files are only checked.
 
     Raises:
         StoredDataError: If the folder is incomplete, changed, or of another kind or version.

@@ -35,11 +35,7 @@ def request_body(queries: Sequence[str], limit: int, shape: Shape) -> dict[str, 
 
 
 def read_reply(reply: Any, count: int, shape: Shape) -> list[list[Passage]]:
-    """The passages of each of ``count`` queries, from the decoded JSON of a reply.
-
-    Raises:
-        ReplyError: If the reply has another format or another number of results.
-    """
+    """The passages of each of ``count`` queries, from the decoded JSON of a reply."""
     result = reply.get("result") if isinstance(reply, dict) else None
     if not isinstance(result, list):
         raise ReplyError(f'expected {{"result": [...]}}, got {short_line(reply)}')
