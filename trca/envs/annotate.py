@@ -24,12 +24,7 @@ from trca.rubric.rewards import DEFAULT_LAMBDA
 
 @dataclass(frozen=True)
 class Operators:
-    """The rubric operators that judge an agent.
-
-    Attributes:
-        ids: The operators' ids, in library order.
-        categories: int8 (M,), 0 Evidence, 1 Invalidity, 2 Execution.
-    """
+    """The rubric operators that judge an agent: ids in library order, and categories, int8 (M,)."""
 
     ids: tuple[str, ...]
     categories: NDArray[np.int8]
@@ -41,12 +36,7 @@ _ISOLATED: Final = str(Path(__file__).with_name("isolated.py"))
 
 
 def load_judge(library: str | Path, adapter_class: type[Adapter]) -> Judge:
-    """Loads a library and checks it against the facts and the binding of an adapter.
-
-    Raises:
-        RubricError: If the library breaks a rule. The message names the file, the operator and the
-            fix.
-    """
+    """Loads a library and checks it against the facts and the binding of an adapter."""
     loaded = RubricLibrary.load(library)
     return Judge(loaded, adapter_class.facts_type, adapter_class.binding_type)
 
@@ -109,10 +99,6 @@ class RubricAnnotation(ContextAnnotation):
 
     After ``reset``, no operator has fired and all rewards are 0: a vector environment, which resets
     its environments within ``step``, then has ``rubric`` in each ``info``.
-
-    Attributes:
-        judge: The judge, with its library and its count of evaluation errors.
-        rewards: r^F, r^B and r^TRCA of the current episode.
     """
 
     def __init__(
@@ -122,13 +108,10 @@ class RubricAnnotation(ContextAnnotation):
         budgets: Budgets | Mapping[str, float] | None = None,
         lambda_: float = DEFAULT_LAMBDA,
     ) -> None:
-        """Wraps an environment that has an adapter.
+        """Wraps a `TextEnv` that has an adapter, and may have other wrappers.
 
-        Args:
-            env: A `TextEnv`, which may have other wrappers.
-            library: Name or path of the rubric library; None for the environment's library.
-            budgets: Category budgets for ``info["rubric"]``; judgments do not depend on budgets.
-            lambda_: Weight of the breakthrough reward in ``info["rubric"]["reward"]``.
+        Without a library, the library of the environment judges. Judgments do not depend on
+        ``budgets``, the category budgets for ``info["rubric"]``.
 
         Raises:
             ValueError: For an environment without adapter or library, or a lambda out of bounds.
@@ -195,8 +178,8 @@ def rubric_info(
 def add_place(error: BaseException, env: gymnasium.Env[str, str]) -> None:
     """Adds a note to an exception of an environment: ``in KeyDoor, at env.py:83 in unlock``.
 
-    See `place`. An exception that `trca.envs.isolated` raises gets no note: the child process added
-    the note, or died, and the message names class and step.
+    An exception that `trca.envs.isolated` raises gets no note: the child process added the note, or
+    died, and the message names class and step.
     """
     inner = env.unwrapped
     if isinstance(inner, PlainEnv):
@@ -210,10 +193,7 @@ def add_place(error: BaseException, env: gymnasium.Env[str, str]) -> None:
 
 
 def place(error: BaseException, env_class: type) -> str:
-    """The last line of an exception in a file of an environment's class or a base class.
-
-    For example ``, at env.py:83 in unlock``; see `line_in`.
-    """
+    """The last line of an exception in a file of an environment's class or a base class."""
     files = set()
     for base in env_class.__mro__:
         if not base.__module__.startswith(("gymnasium", "builtins", "trca.envs.text_env")):
@@ -223,7 +203,7 @@ def place(error: BaseException, env_class: type) -> str:
 
 
 def line_in(files: Collection[str], error: BaseException) -> str:
-    """The last line of an exception in some files, by path; without such a line, the last line."""
+    """The last line of an exception in some files, else at all: ``, at env.py:83 in unlock``."""
     frames = extract_tb(error.__traceback__)
     if not frames:
         return ""

@@ -20,24 +20,16 @@ THOUGHT: Final = "ok"
 
 @dataclass(frozen=True, slots=True)
 class Demonstration:
-    """The action of a demonstrator in a state.
-
-    Attributes:
-        action: The action.
-        subgoal: The demonstrator's subgoal; empty without plans.
-        random: Whether the action is random. A random action follows no new subgoal.
-    """
+    """The action of a demonstrator in a state; a random action follows no new subgoal."""
 
     action: str
     subgoal: str = ""
     random: bool = False
 
     def respond(self, response_format: ResponseFormat, subgoal: str = "") -> tuple[str, str]:
-        """Writes the response that takes the action, by default with `write_action`.
+        """The response that takes the action, and the agent's subgoal after the response.
 
-        Returns:
-            The response, and the agent's subgoal after the response. A random action keeps the
-            ``subgoal`` before the response. Subgoals are empty without plans.
+        A random action keeps the ``subgoal`` before the response. Subgoals are empty without plans.
         """
         if response_format.write_plan is None:
             return (response_format.write or write_action)(THOUGHT, self.action), ""
@@ -110,11 +102,7 @@ class Demonstrations(gymnasium.Wrapper[str, str, str, str]):
 def random_action(
     env: Any, admissible: Sequence[str], deliberate: tuple[str, ...], draw: random.Random
 ) -> str:
-    """Draws an admissible action without a deliberate beginning. The environment fills in a gap.
-
-    Raises:
-        ValueError: If every admissible action is deliberate.
-    """
+    """Draws an admissible action without a deliberate beginning. The environment fills in a gap."""
     if deliberate and all(action.startswith(deliberate) for action in admissible):
         raise ValueError(
             f"only {', '.join(deliberate)} is admissible, and the demonstrator must not take it"

@@ -40,8 +40,7 @@ _END_S: Final = 2.0
 class IsolatedEnv(Uncopied, TextEnv):
     """A text environment whose code runs in a child process.
 
-    Attributes:
-        isolated_class: Class of the environment in the child, or the function that makes it.
+    ``isolated_class`` is the class of the environment in the child, or the function that makes it.
     """
 
     def __init__(self, isolated_class: Any, made: Callable[[], gymnasium.Env[str, str]]) -> None:

@@ -46,9 +46,8 @@ _ANSWERS: Final = 8
 class AgentReport:
     """The judgments of one agent's episodes; ``success`` is the share of successful episodes.
 
-    Attributes:
-        coverage: Mean share of the Evidence and Execution operators that fire in an episode.
-        firing: float64 (M,): share of steps on which each operator fires.
+    ``coverage`` is the mean share of the Evidence and Execution operators that fire in an episode,
+    and ``firing``, float64 (M,), the share of steps on which each operator fires.
     """
 
     episodes: int
@@ -160,9 +159,6 @@ def interface(env: EnvClass, **arguments: Any) -> Interface:
 
     The transitions answer random actions, some of them nonsense. Transitions that end the episode
     are left out, so that the interface reveals neither success nor failure.
-
-    Raises:
-        RubricError: If the environment has no adapter and therefore no facts.
     """
     declared = env_class(env)
     adapter_class = getattr(declared, "adapter_class", None)

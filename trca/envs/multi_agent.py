@@ -71,11 +71,6 @@ class GroupEnv(_Agents, ParallelEnv[str, str, str]):  # type: ignore[misc]
     """A rollout group: N agents that play separate copies of the same task at once."""
 
     def __init__(self, envs: list[gymnasium.Env[str, str]], render_mode: str | None) -> None:
-        """Takes one environment per agent.
-
-        Raises:
-            ValueError: For fewer than one agent.
-        """
         if not envs:
             raise ValueError(f"agents is {len(envs)}: give 1 or more")
         self._envs = {f"agent_{number}": env for number, env in enumerate(envs)}
@@ -124,13 +119,9 @@ class TeamTurnsEnv(_Agents, AECEnv[str, str, str]):  # type: ignore[misc]
 
     ``last()`` returns a role's observation and its rewards since its last action. ``infos`` have
     the keys of the role's last ended transition.
-
-    Attributes:
-        team_env: The environment of the team.
     """
 
     def __init__(self, team_env: TeamEnv, render_mode: str | None) -> None:
-        """Takes the environment of the team."""
         super().__init__(list(team_env.agents), render_mode)
         self.team_env = team_env
 

@@ -1,10 +1,4 @@
-"""Panels: ordered, hashed lists of task ids that make runs comparable.
-
-Canonical panels have names, for comparing the results of different projects::
-
-    panel = canonical_panel("official-134").draw()
-    panel.hash, panel.task_ids[:3]
-"""
+"""Panels: ordered, hashed lists of task ids that make runs comparable."""
 
 from __future__ import annotations
 
@@ -81,12 +75,7 @@ def no_task(task_id: object, split: str, task_ids: Sequence[str]) -> ValueError:
 
 @dataclass(frozen=True)
 class Tasks(Shared, Generic[Item]):
-    """The tasks of a split, shared by all environments of a process.
-
-    Attributes:
-        split: Name of the split.
-        items: Task id -> the task, in order.
-    """
+    """The tasks of a split by task id, in order, shared by all environments of a process."""
 
     split: str
     items: Mapping[str, Item]
@@ -97,11 +86,7 @@ class Tasks(Shared, Generic[Item]):
         return tuple(self.items)
 
     def find(self, task_id: object) -> Item:
-        """The task with an id.
-
-        Raises:
-            ValueError: If the split has no such task. The message names the nearest task id.
-        """
+        """The task with an id; the error of `no_task` if the split has no such task."""
         if task_id not in self.items:
             raise no_task(task_id, self.split, self.ids)
         return self.items[str(task_id)]
@@ -111,12 +96,8 @@ class Tasks(Shared, Generic[Item]):
 class CanonicalPanel:
     """A named panel of a split of an environment, with a description in one sentence.
 
-    Attributes:
-        env_config: Arguments of the environment that select the tasks.
-        tasks: Number of tasks; None for the complete split.
-        shuffled: Whether the tasks are a random sample of the split (seed 0). Else the panel has
-            the first tasks of the split.
-        hash: Hash of the panel; None if unknown.
+    ``env_config`` has the arguments that select the tasks. The panel has the first ``tasks`` of the
+    split, or a random sample of seed 0 if it is ``shuffled``; all tasks for None.
     """
 
     name: str
@@ -129,10 +110,7 @@ class CanonicalPanel:
     hash: str | None = None
 
     def draw(self, split: Panel | None = None) -> Panel:
-        """Draws the tasks of the panel.
-
-        Args:
-            split: The complete split; None makes the environment to get its split.
+        """Draws the tasks from the complete split; None makes the environment to get it.
 
         Raises:
             ValueError: If the data differ from the data of the original panel.
@@ -165,11 +143,7 @@ def canonical_panels() -> dict[str, CanonicalPanel]:
 
 
 def canonical_panel(name: str) -> CanonicalPanel:
-    """The canonical panel of this name.
-
-    Raises:
-        ValueError: For an unknown name. The message gives the nearest name.
-    """
+    """The canonical panel of this name."""
     panels = canonical_panels()
     if name not in panels:
         raise ValueError(f"no panel {name!r}: {nearest(name, panels)}")

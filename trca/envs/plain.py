@@ -29,9 +29,6 @@ class PlainEnv(TextEnv):
     if it terminates with a positive reward; the score is the sum of the rewards. The wrapper uses
     ``oracle_action``, ``demonstrator_action``, ``demonstrator_subgoal`` and the attributes
     ``waits`` and ``open_actions`` of the environment if present.
-
-    Attributes:
-        plain: The wrapped environment.
     """
 
     default_split = "test"
@@ -42,10 +39,6 @@ class PlainEnv(TextEnv):
         """Wraps an environment for a split of `SPLITS`.
 
         Without ``max_steps``, the step limit is that of the environment, or else `STEPS`.
-
-        Raises:
-            TypeError: If observations or actions are not text.
-            ValueError: For an unknown split or a step limit below 1.
         """
         name = type(env.unwrapped).__name__
         for space_name, space in (
@@ -78,17 +71,17 @@ class PlainEnv(TextEnv):
 
     @property
     def instruction(self) -> str:
-        """``info["task"]``, or the first observation if this key is missing."""
+        """The task in words."""
         return str(self._plain_info.get("task", self._first))
 
     @property
     def task_type(self) -> str:
-        """``info["task_type"]``, or one type for all tasks if this key is missing."""
+        """The type of the current task."""
         return str(self._plain_info.get("task_type", super().task_type))
 
     @property
     def admissible_actions(self) -> list[str]:
-        """``info["admissible_actions"]``, or an empty list if this key is missing."""
+        """The admissible actions now."""
         return list(self._plain_info.get("admissible_actions", ()))
 
     def start_task(self, task_id: str, options: dict[str, Any]) -> str:

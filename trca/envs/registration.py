@@ -112,12 +112,7 @@ def make(
 
 
 def make_text_env(env: EnvClass, *, isolation: str | None = None, **kwargs: Any) -> _Env:
-    """Makes an environment like `make`, without the wrappers that add context and rubric.
-
-    Raises:
-        ValueError: For an unknown name, an unknown argument or an unknown isolation.
-        TypeError: If observations or actions are not text.
-    """
+    """Makes an environment like `make`, without the wrappers that add context and rubric."""
     if isinstance(env, str) and (name := canonical(env)) in ENVIRONMENTS:
         env = ENVIRONMENTS.get(name)
     maker = env_class(env)
@@ -140,11 +135,7 @@ def make_registered(env_id: str, **kwargs: Any) -> _Env:
 
 
 def canonical(name: str) -> str:
-    """The Gymnasium id of a name. The name of a class is returned unchanged.
-
-    Raises:
-        ValueError: For an unknown name. The message gives the nearest name.
-    """
+    """The Gymnasium id of a name. The name of a class is returned unchanged."""
     place, _, attribute = name.rpartition(":")
     if name in registry or (place and attribute.isidentifier()):
         return name
@@ -164,13 +155,7 @@ def canonical(name: str) -> str:
 
 
 def env_class(env: EnvClass) -> Any:
-    """The class of an environment, or the function that makes it.
-
-    Gymnasium knows only a function for some of its environments.
-
-    Raises:
-        ValueError: For an unknown name, or code that cannot be loaded.
-    """
+    """The class of an environment, or the function that makes it, as for some of Gymnasium's."""
     if not isinstance(env, str):
         return env
     name = canonical(env)
@@ -227,12 +212,7 @@ def identity(env: EnvClass) -> str:
 
 
 def check_library(library: str | Path, env: EnvClass | None = None) -> RubricLibrary:
-    """Loads a library and checks it against the adapter of its environment, or of another one.
-
-    Raises:
-        RubricError: If the library breaks a rule, or its environment is unknown or has no adapter.
-            The message names the file, the operator and the fix.
-    """
+    """Loads a library and checks it against the adapter of its environment, or of another one."""
     loaded = RubricLibrary.load(library)
     try:
         if env is None:
@@ -251,9 +231,6 @@ def creator(env: EnvClass) -> _Creator:
 
     The receiving process registers the environment's id if necessary. A class from a ``file.py`` is
     sent as the path of the file.
-
-    Raises:
-        ValueError: For an unknown name.
     """
     if not isinstance(env, str):
         return _Creator(env)

@@ -44,12 +44,8 @@ class Plan:
 class Reading:
     """The content of a response.
 
-    Attributes:
-        action: The action for the environment; `UNPARSED` if the response contains no readable
-            action.
-        span: Span of the action with its tags; None without tags. With a plan, the span covers the
-            complete plan.
-        plan: The plan; None for a format without plans or an unreadable response.
+    The action is `UNPARSED` if the response contains no readable action. Its span includes the
+    tags, or the complete plan; None without tags.
     """
 
     action: str

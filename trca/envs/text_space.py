@@ -17,7 +17,6 @@ class AnyText(Text):
         super().__init__(max_length=64, min_length=0)
 
     def __repr__(self) -> str:
-        """The name: the bounds of `Text` are those of samples."""
         return "AnyText()"
 
     def contains(self, x: Any) -> bool:

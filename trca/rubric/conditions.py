@@ -54,10 +54,8 @@ class RubricError(ValueError):
 class Term:
     """The type of an expression, or of a field of the facts or the binding.
 
-    Attributes:
-        kind: The type.
-        allowed: Permitted values of the expression or its elements; None for any value.
-        constants: The strings of a constant expression.
+    ``allowed`` has the permitted values of the expression or its elements; None for any value.
+    ``constants`` are the strings of a constant expression.
     """
 
     kind: Kind
@@ -202,15 +200,10 @@ def _join(sides: Sequence[Condition], decisive: bool) -> Callable[[Any, Any], bo
 
 
 def field_terms(prefix: str, record: type) -> dict[str, Term]:
-    """The fields of a dataclass by qualified name, such as ``facts.verb``.
+    """The fields of a dataclass, ``facts`` or ``task``, by qualified name such as ``facts.verb``.
 
-    Args:
-        prefix: ``facts`` or ``task``.
-        record: A dataclass. Its fields are bool, int, float, str, a `Literal` of strings, or a
-            tuple of strings or of such literals.
-
-    Raises:
-        RubricError: For a field of any other type.
+    A field is bool, int, float, str, a `Literal` of strings, or a tuple of strings or of such
+    literals; any other type is a RubricError.
     """
     hints = get_type_hints(record)
     return {

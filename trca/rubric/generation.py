@@ -134,12 +134,8 @@ Reply with the whole library again, with these errors mended.
 class Interface:
     """The interface of an environment, as an agent sees it.
 
-    Attributes:
-        environment: Name of the environment.
-        description: The interface in words.
-        instruction, observation, admissible: The first state of a task.
-        answers: Random actions with the observations after them.
-        facts_type, binding_type: Dataclasses of the facts of a transition and of the binding.
+    ``description`` is the interface in words. Instruction, observation and admissible actions are
+    the first state of a task; ``answers`` are random actions with the observations after them.
     """
 
     environment: str

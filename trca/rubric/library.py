@@ -116,11 +116,7 @@ class RubricLibrary(FileRecord):
 
 
 def check_each(operators: Sequence[Operator], check: Callable[[Operator], _T]) -> list[_T]:
-    """The results of a check, one per operator.
-
-    Raises:
-        RubricError: The message has one line per failing operator.
-    """
+    """The results of a check, one per operator; an error has one line per failing operator."""
     checked, errors = [], []
     for operator in operators:
         try:

@@ -63,9 +63,6 @@ class TeamEnv(TextEnv):
         """Wraps an environment of `trca.envs.make` for a team, or the team of a name or path.
 
         Category budgets and ``lambda_`` set the rubric rewards in ``info``.
-
-        Raises:
-            TeamError: If there is no such team.
         """
         text_env: Any = env.unwrapped
         super().__init__(text_env.split, text_env.max_steps, text_env.render_mode)
@@ -173,11 +170,7 @@ class TeamEnv(TextEnv):
         return self.observe(self.agent), self.info_of(self.agent)
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        """Carries out one action or message of the role with the turn.
-
-        Raises:
-            gymnasium.error.ResetNeeded: Before the first ``reset`` and after the end of an episode.
-        """
+        """Carries out one action or message of the role with the turn; see `TextEnv.step`."""
         self._check_started()
         if self._over:
             raise ResetNeeded("the episode is over: call reset() to start another")

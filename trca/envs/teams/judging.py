@@ -50,11 +50,7 @@ class RoleTransition(NamedTuple):
 
 @dataclass
 class OpenTransition:
-    """A transition that has not ended; attributes as in `RoleTransition`.
-
-    Attributes:
-        message: The message; None for an action of the environment.
-    """
+    """A transition that has not ended; ``message`` is None for an action of the environment."""
 
     context: str
     parsed: bool
@@ -75,11 +71,7 @@ def role_operators(role: Role, library: RubricLibrary | None) -> Operators:
 
 
 class RoleJudges:
-    """Judges the transitions of each role and computes their rubric rewards.
-
-    Attributes:
-        operators: The rubric operators of each role.
-    """
+    """Judges the transitions of each role and computes their rubric rewards."""
 
     def __init__(self, team: Team, library: RubricLibrary | None) -> None:
         """Collects the operators of each role; ``library`` judges actions, None for no rubric."""

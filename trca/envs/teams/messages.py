@@ -38,11 +38,9 @@ _WORD: Final = re.compile(r"\w+")
 
 
 def clean(text: str, limit: int) -> tuple[str, bool]:
-    """Cleans a text of an agent for a message of at most ``limit`` characters.
+    """A text of an agent as a message on one line of at most ``limit`` characters.
 
-    Returns:
-        The message on one line, and whether it was malformed: it contained control characters or
-            was cut.
+    Also returns whether it was malformed: it contained control characters or was cut.
     """
     head = text[: 4 * limit + 100]  # bounds the cost of a long text
     printable = "".join(c if c.isspace() or unicodedata.category(c)[0] != "C" else "" for c in head)
@@ -131,11 +129,9 @@ class Message:
         text: The clean message.
         malformed: Whether cleaning changed it.
         kinds: The kinds of names to look for.
-        instruction: The task in words.
         shown: Names that the sender was shown.
         fresh: Names that are new to the sender since its last message.
         known: Names that each reader was shown, by role.
-        admissible: The admissible actions.
         acts: The actions of the readers. For each, whether the environment carried it out, and
             whether it showed the reader a new name.
         read: Whether a reader had a turn.
@@ -197,7 +193,6 @@ class ShownNames:
     """
 
     def __init__(self, kinds: Sequence[NameKind], sees: Mapping[str, Collection[str]]) -> None:
-        """Starts an episode for roles that see parts of the state. No role has seen a name."""
         self._kinds = kinds
         self._sees = sees
         self._shown = {role: set[str]() for role in sees}
