@@ -25,8 +25,7 @@ from rich.console import Console
 from rich.table import Table
 from transformers import BertConfig, BertModel, BertTokenizerFast
 
-from trca.envs.retrieval.dense import index_dense
-from trca.envs.retrieval.encoder import Encoder, Encoding
+from trca.envs.retrieval.dense import Encoder, Encoding, index_dense
 from trca.envs.retrieval.passages import Passage, read_corpus
 from trca.envs.retrieval.retriever import open_retriever
 

@@ -164,7 +164,7 @@ def episode_differences(simulator: Simulator, episode: dict[str, Any]) -> Iterat
     def shown(reward: float, done: bool) -> dict[str, Any]:
         return {
             "obs": simulator.observation,
-            "has_search_bar": simulator.has_search_bar,
+            "has_search_bar": simulator.page == "search",
             "clickables": list(simulator.clickables),
             "reward": reward,
             "done": done,

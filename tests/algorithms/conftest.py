@@ -11,7 +11,7 @@ from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
 from tests import toy
 from trca.algorithms import TRCAConfig
-from trca.envs.plans import PLAN_FORMAT, write_plan
+from trca.envs.responses import PLAN_FORMAT, write_plan
 from trca.policies.prompts import Prompter
 
 TAGS = ["<think>", "</think>", "<action>", "</action>"]

@@ -6,8 +6,14 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from trca.envs.plans import LONGEST_SUBGOAL, PLAN_FORMAT, read_plan, write_plan
-from trca.envs.responses import NO_ACTION, RESPONSE_FORMATS
+from trca.envs.responses import (
+    LONGEST_SUBGOAL,
+    NO_ACTION,
+    PLAN_FORMAT,
+    RESPONSE_FORMATS,
+    read_plan,
+    write_plan,
+)
 
 GOOD = "<switch>SWITCH</switch><subgoal>find a mug</subgoal><action>go to desk 1</action>"
 PIECES = [

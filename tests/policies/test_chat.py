@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tests.architectures import CHATS, save_tokenizer
 from tests.chats import QWEN3, THINKING, qwen3_tokenizer, smollm2_tokenizer
-from trca.envs.plans import PLAN_FORMAT
+from trca.envs.responses import PLAN_FORMAT
 from trca.policies.prompts import Conversation, Prompter
 from trca.policies.spans import read_response
 

@@ -5,8 +5,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from trca.envs.plans import PLAN_FORMAT, write_plan
-from trca.envs.responses import RESPONSE_FORMATS, bare, read_action
+from trca.envs.responses import PLAN_FORMAT, RESPONSE_FORMATS, bare, read_action, write_plan
 from trca.envs.text_env import as_action
 from trca.policies.spans import byte_alphabet, read_response, token_bytes
 

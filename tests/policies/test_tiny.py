@@ -11,8 +11,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from tests.policies.conftest import RoomEnv
 from trca.envs import TextEnv, make
-from trca.envs.plans import PLAN_FORMAT, read_plan
-from trca.envs.responses import ACTION_FORMAT, read_action
+from trca.envs.responses import ACTION_FORMAT, PLAN_FORMAT, read_action, read_plan
 from trca.envs.retrieval.indexing import index_corpus
 from trca.envs.searchqa.data.generate import generated
 from trca.policies import warmstart

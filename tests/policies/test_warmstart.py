@@ -2,8 +2,7 @@ import gymnasium
 import pytest
 
 from trca.envs import Outcome, TextEnv, make
-from trca.envs.plans import PLAN_FORMAT, read_plan
-from trca.envs.responses import ACTION_FORMAT, write_action
+from trca.envs.responses import ACTION_FORMAT, PLAN_FORMAT, read_plan, write_action
 from trca.envs.teams.team import Team
 from trca.envs.text_space import AnyText
 from trca.policies.warmstart import demonstrate

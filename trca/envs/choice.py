@@ -34,12 +34,9 @@ Vector = NDArray[np.float32]
 
 @lru_cache(maxsize=8192)
 def hashed_words(text: str, size: int) -> Vector:
-    """A text as a vector of fixed size: signed counts of hashed words.
+    """A text as float32 (size,) of norm 1: signed counts of hashed words, ignoring case.
 
-    The hashing trick of Weinberger et al. (2009). Upper and lower case are equal.
-
-    Returns:
-        float32 (size,), read-only, with norm 1; zeros for a text without words.
+    The hashing trick of Weinberger et al. (2009). Zeros for a text without words.
     """
     vector = np.zeros(size, dtype=np.float32)
     for word in _WORDS.findall(text.lower()):

@@ -181,7 +181,6 @@ def _end(process: subprocess.Popen[bytes], connection: Connection) -> None:
 
 
 def _ended(process: subprocess.Popen[bytes]) -> str:
-    """How a child ended, in words."""
     try:
         code = process.wait(_END_S)
     except subprocess.TimeoutExpired:

@@ -59,11 +59,9 @@ class _Agents:
         self.action_spaces = {agent: AnyText() for agent in agents}
 
     def observation_space(self, agent: str) -> AnyText:
-        """The space of an agent's observations: every string."""
         return self.observation_spaces[agent]
 
     def action_space(self, agent: str) -> AnyText:
-        """The space of an agent's actions: every string."""
         return self.action_spaces[agent]
 
 

@@ -63,6 +63,10 @@ class MissingPartError(NotImplementedError, ValueError):
     """An environment lacks an optional part, such as an oracle. The message names the part."""
 
 
+class OracleError(RuntimeError):
+    """An oracle has no plan from the current state."""
+
+
 class Outcome(NamedTuple):
     """The result of one action.
 

@@ -69,12 +69,7 @@ _WHOLE: Final = Term("whole number")
 
 @dataclasses.dataclass(frozen=True)
 class Clause:
-    """A part of a condition between ``&&`` and ``||``, with the values of its fields.
-
-    Attributes:
-        text: The part as written in the condition.
-        values: Field values by qualified name, such as ``facts.verb``.
-    """
+    """A part of a condition between ``&&`` and ``||``, and its field values by qualified name."""
 
     text: str
     values: dict[str, Any]

@@ -255,7 +255,6 @@ def as_yaml(library: RubricLibrary, provenance: Provenance) -> str:
 
 
 def _faults(data: Any, terms: dict[str, Term]) -> list[str]:
-    """The errors in one operator."""
     name = data.get("id") if isinstance(data, dict) else data
     try:
         Operator.model_validate(data).check("library", terms)
@@ -285,8 +284,6 @@ def _fields(prefix: str, record: type) -> str:
 
 
 class _Blocks(yaml.SafeDumper):
-    """Writes multi-line texts as block scalars."""
-
     def ignore_aliases(self, data: Any) -> bool:
         return True
 

@@ -14,7 +14,7 @@ from trca.algorithms.credit import bind_credit
 from trca.algorithms.learner.rows import join_roles
 from trca.algorithms.rollouts.batch import GroupRequest
 from trca.analysis.diagnosis import diagnose
-from trca.envs.plans import read_plan
+from trca.envs.responses import read_plan
 from trca.envs.text_env import DEFAULT_AGENT
 from trca.policies.models import load_model
 from trca.records import StepBatch, by_agent, episodes, from_json, to_json

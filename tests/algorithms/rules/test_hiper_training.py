@@ -8,7 +8,7 @@ from tests.chats import THINKING, qwen3_tokenizer, save_chat_model
 from trca.algorithms import GRPOConfig, HiPERConfig
 from trca.algorithms.credit import READS, bind_credit
 from trca.algorithms.credit.reads import Sources
-from trca.envs.plans import read_plan, write_plan
+from trca.envs.responses import read_plan, write_plan
 from trca.policies.models import load_tokenizer
 from trca.records import Rollout, Step, StepBatch
 

@@ -7,7 +7,6 @@ from trca.envs.alfworld.binding import bind
 from trca.envs.alfworld.data.generate import Scene
 from trca.envs.alfworld.env import ALFWorldEnv
 from trca.envs.alfworld.players import (
-    OracleError,
     best_way,
     demonstrated_action,
     demonstrated_subgoal,
@@ -18,6 +17,7 @@ from trca.envs.alfworld.players import (
 from trca.envs.alfworld.reading import read_action
 from trca.envs.alfworld.resources import TASK_TYPES
 from trca.envs.alfworld.simulator import Game, Simulator
+from trca.envs.text_env import OracleError
 
 
 def test_a_walkthrough_is_gold_that_completes_the_task():

@@ -8,8 +8,7 @@ import torch
 from transformers import BertConfig, BertModel, BertTokenizerFast
 
 from trca.envs.retrieval import dense
-from trca.envs.retrieval.dense import index_dense
-from trca.envs.retrieval.encoder import Encoder, Encoding
+from trca.envs.retrieval.dense import Encoder, Encoding, index_dense
 from trca.envs.retrieval.passages import Passage
 from trca.envs.retrieval.retriever import RetrievalError, open_retriever
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.envs.playing import steps
 from trca.envs.searchqa.env import SearchQAEnv
-from trca.envs.searchqa.players import OracleError
+from trca.envs.text_env import OracleError
 
 DATA = Path(__file__).parents[4] / "shared" / "data" / "searchqa"
 

@@ -72,7 +72,7 @@ class Shopper:
     @property
     def offers(self):
         clicks = [f"click[{name}]" for name in self.simulator.clickables if name != "search"]
-        return ["search[<your query>]"] * self.simulator.has_search_bar + clicks
+        return ["search[<your query>]"] * (self.simulator.page == "search") + clicks
 
     def __call__(self, action):
         observation, self.score, _ = self.simulator.step(action)

@@ -6,9 +6,10 @@ import pytest
 from tests.envs.playing import steps
 from tests.envs.webshop.catalogues import catalogue_of
 from tests.envs.webshop.test_simulator import product
+from trca.envs.text_env import OracleError
 from trca.envs.webshop.data.products import HumanInstruction
 from trca.envs.webshop.env import WebShopEnv
-from trca.envs.webshop.players import OracleError, oracle_action
+from trca.envs.webshop.players import oracle_action
 from trca.envs.webshop.reading import SEARCH_OFFER
 from trca.envs.webshop.simulator import Simulator
 

@@ -33,8 +33,8 @@ KEEP                     Costs .3 of 10 in the ALFWorld script, in the first tur
                          script subtracts 3.5 of 10 times the share of KEEPs among the rollout's
                          turns, spread over these turns: ``keep_penalty_mode: normalized`` and
                          ``keep_penalty: 0.35``. A rollout of one turn then pays nothing.
-Responses                Must match the format completely (`trca.envs.plans`); the public code uses
-                         the first pair of each tag, an unknown switch as SWITCH, and a missing
+Responses                Must match the format completely (`trca.envs.responses`); the public code
+                         uses the first pair of each tag, an unknown switch as SWITCH, and a missing
                          switch as KEEP. In both, an unreadable response is a KEEP without an
                          action, and all its tokens are trained as the action (``train_malformed``).
 Changed subgoal          The text differs; the public code compares tokens. The comparison is with

@@ -48,11 +48,7 @@ class ALFWorldBinding:
 
 
 def bind(instruction: str) -> ALFWorldBinding:
-    """Parses an instruction such as ``put a clean mug in shelf.``, in either phrasing.
-
-    Raises:
-        ValueError: If the instruction has no known form.
-    """
+    """Parses an instruction such as ``put a clean mug in shelf.``, in either phrasing."""
     text = instruction.strip().rstrip(".").lower()
     for phrasing in _PHRASINGS:
         match = phrasing.fullmatch(text)

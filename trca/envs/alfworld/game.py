@@ -206,5 +206,4 @@ def _grouped(pairs: Iterable[tuple[str, str]]) -> dict[str, tuple[str, ...]]:
 
 @lru_cache(maxsize=64)
 def _shared(table: frozenset[tuple[str, str]]) -> frozenset[tuple[str, str]]:
-    """A single copy of a table that most games share."""
     return table

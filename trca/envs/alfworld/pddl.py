@@ -62,7 +62,6 @@ def parse_problem(
 
 
 def _tree(text: str) -> list[list[Node]]:
-    """The sections of the text as nested lists."""
     root: list[Node] = []
     stack = [root]
     for token in _TOKEN.findall(_COMMENT.sub("", text).lower()):
@@ -178,7 +177,6 @@ def _flatten(
     atoms: list[Fact],
     unequal: list[tuple[str, str]],
 ) -> None:
-    """Collects variables, atoms and inequalities of a condition."""
     if not isinstance(node, list) or not node:
         raise PddlError("its goal has an empty condition")
     match node:

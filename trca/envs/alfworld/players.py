@@ -17,6 +17,7 @@ from trca.envs.alfworld.game import Game
 from trca.envs.alfworld.reading import kind
 from trca.envs.alfworld.resources import OPENABLE, TYPE_NAMES, can_contain
 from trca.envs.alfworld.simulator import Simulator
+from trca.envs.text_env import OracleError
 
 _STATES: Final[dict[str, State]] = {
     "ishot": "hot",
@@ -24,10 +25,6 @@ _STATES: Final[dict[str, State]] = {
     "isclean": "clean",
     "istoggled": "on",
 }
-
-
-class OracleError(RuntimeError):
-    """The oracle has no plan from the current state."""
 
 
 def oracle_action(simulator: Simulator) -> str:
@@ -148,7 +145,6 @@ def _of(sort: str, names: Iterable[str]) -> list[str]:
 
 
 def _look_ways(binding: ALFWorldBinding, view: Beliefs) -> Iterable[Way]:
-    """Plans for holding an object under a lamp."""
     lamps = _of(binding.lamp, view.where)
     for thing in _of(binding.target, [*view.where, *filter(None, [view.held])]):
         walk = _Walk(view)
@@ -165,8 +161,6 @@ def _look_ways(binding: ALFWorldBinding, view: Beliefs) -> Iterable[Way]:
 
 
 def _place_ways(binding: ALFWorldBinding, view: Beliefs) -> Iterable[Way]:
-    """Plans for placing objects in a receptacle."""
-
     def fit(thing: str) -> bool:
         return not binding.state or binding.state in view.states.get(thing, ())
 

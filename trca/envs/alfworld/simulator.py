@@ -35,7 +35,6 @@ class Simulator:
     """
 
     def __init__(self, game: Game) -> None:
-        """Starts the game."""
         self.game = game
         self.reset()
 

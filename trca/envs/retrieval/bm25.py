@@ -78,7 +78,6 @@ class BM25(Shared):
         return cls(postings, None if ids is None else order_of(ids))
 
     def __len__(self) -> int:
-        """The number of documents."""
         return self._postings.size
 
     def search(self, query: str, limit: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
@@ -258,7 +257,6 @@ class BM25Retriever(Shared):
         return named(_opened(folder, versions(folder)), BM25Retriever.open, folder)
 
     def __len__(self) -> int:
-        """The number of passages."""
         return len(self._passages)
 
     def search(self, queries: Sequence[str], limit: int) -> list[list[Passage]]:

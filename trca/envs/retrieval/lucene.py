@@ -129,7 +129,6 @@ def preflight() -> tuple[Path, Path]:
 
 
 def _java_class(name: str) -> Any:
-    """A Java class by name; starts Java if necessary."""
     try:
         import jnius_config
     except ImportError:

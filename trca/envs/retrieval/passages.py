@@ -64,7 +64,6 @@ class StoredPassages(Sequence[Passage]):
         return len(self._ids)
 
     def __getitem__(self, number: Any) -> Any:
-        """A passage by its number, or several."""
         if isinstance(number, slice):
             return [self[each] for each in range(*number.indices(len(self)))]
         place = range(len(self))[number]

@@ -24,7 +24,6 @@ _STEP_3: Final = {
 
 
 def _ending(*suffixes: str) -> re.Pattern[str]:
-    """A pattern for the longest of the suffixes at the end of a word."""
     return re.compile(rf"(?:{'|'.join(suffixes)})\Z")
 
 

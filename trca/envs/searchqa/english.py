@@ -52,15 +52,10 @@ def stems_of(text: str) -> tuple[str, ...]:
     words = words_of(text)
     return tuple(
         [
-            _KIND if word in _ARTICLES and before in _COPULAS else _cue(word)
+            _KIND if word in _ARTICLES and before in _COPULAS else CUES.get(word) or stem(word)
             for before, word in zip(("", *words), words, strict=False)
         ]
     )
-
-
-@remembered(entries=16384, longest=40)
-def _cue(word: str) -> str:
-    return CUES.get(word) or stem(word)
 
 
 def names_in(text: str) -> tuple[str, ...]:

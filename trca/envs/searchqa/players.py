@@ -10,10 +10,7 @@ from trca.envs.searchqa.english import names_in, stems_of
 from trca.envs.searchqa.pages import CUT
 from trca.envs.searchqa.reading import Shown, says, spaced
 from trca.envs.searchqa.simulator import Simulator
-
-
-class OracleError(RuntimeError):
-    """The oracle has no plan from the current state."""
+from trca.envs.text_env import OracleError
 
 
 def oracle_action(simulator: Simulator, beliefs: Beliefs) -> str:

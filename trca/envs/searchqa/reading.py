@@ -54,8 +54,7 @@ class Shown(NamedTuple):
 
     Attributes:
         number: Number in the list of results.
-        title: The text before the first colon, possibly only a part of the title; empty without a
-            colon.
+        title: The text before the first colon, possibly only a part of the title.
         text: The remaining text.
         key: Identifies a passage, cut or complete: its title and the beginning of its text.
         heading: The words of the title, with a space around each word.

@@ -141,7 +141,6 @@ def answer_prompt(question: str, *_: object) -> str:
 def _exchanges(
     history: Sequence[tuple[str, str]], observation: str, written: Callable[[str], str]
 ) -> Iterator[str]:
-    """Yields each past action and the observation after it."""
     replies = [*[past for past, _ in history[1:]], observation]
     for (_, action), reply in zip(history, replies, strict=False):
         yield written(action)

@@ -79,12 +79,6 @@ class Simulator:
         """Exact match of the answer; 0 before an answer."""
         return exact_match(self.answer, self.question.answers) if self.done else 0.0
 
-    def search_of(self, action: str) -> str | None:
-        """The query that an action sends to the retriever; None for an action without query."""
-        read = read_action(action)
-        searches = read.verb == "search" and bool(read.argument) and not self.done
-        return read.argument[:LONGEST_QUERY] if searches else None
-
     def _start(self) -> None:
         self._ready = {}
         self.accepted = True
@@ -113,10 +107,10 @@ def search_together(pairs: Sequence[tuple[Simulator, str]]) -> None:
     """
     batches: dict[tuple[int, int], list[tuple[Simulator, str]]] = {}
     for simulator, action in pairs:
-        query = simulator.search_of(action)
-        if query is not None:
+        read = read_action(action)
+        if read.verb == "search" and read.argument and not simulator.done:
             key = id(simulator._searching), simulator._top_k
-            batches.setdefault(key, []).append((simulator, query))
+            batches.setdefault(key, []).append((simulator, read.argument[:LONGEST_QUERY]))
     if len(batches) > 1:
         with ThreadPoolExecutor(min(len(batches), _MOST_RETRIEVERS)) as pool:
             list(pool.map(_search_batch, batches.values()))
@@ -126,7 +120,6 @@ def search_together(pairs: Sequence[tuple[Simulator, str]]) -> None:
 
 
 def _search_batch(batch: Sequence[tuple[Simulator, str]]) -> None:
-    """Searches with the shared retriever of a batch."""
     first = batch[0][0]
     queries = list(dict.fromkeys(query for _, query in batch))
     try:

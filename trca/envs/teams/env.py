@@ -276,7 +276,6 @@ class TeamEnv(TextEnv):
         self._rounds += self._at == 0
 
     def _say(self, agent: str, text: str) -> Message:
-        """Sends a message to the roles that see messages."""
         roles = self.team.roles
         message, malformed = clean(text, self.team.message_chars)
         self._messages[agent] = message

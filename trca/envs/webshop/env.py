@@ -21,7 +21,7 @@ from trca.envs.webshop.data.catalogue import Catalogue, Compat
 from trca.envs.webshop.data.sources import open_catalogue
 from trca.envs.webshop.players import demonstrated_action, oracle_action
 from trca.envs.webshop.reading import SEARCH_OFFER
-from trca.envs.webshop.simulator import Simulator
+from trca.envs.webshop.simulator import SEARCH, Simulator
 from trca.envs.webshop.tasks import make_goals, tasks_of
 
 
@@ -107,7 +107,7 @@ class WebShopEnv(TextEnv):
         self._check_started()
         simulator = self._simulator
         clicks = [f"click[{name}]" for name in simulator.clickables if name != "search"]
-        return [SEARCH_OFFER, *clicks] if simulator.has_search_bar else clicks
+        return [SEARCH_OFFER, *clicks] if simulator.page == SEARCH else clicks
 
     def oracle_action(self) -> str:
         """The next action of a plan for a purchase with score 1, from the hidden goal."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from enum import IntEnum
 from typing import Final
 
 from trca.envs.webshop.data.products import Product
@@ -22,33 +21,20 @@ SUB_PAGES: Final = ("Description", "Features", "Reviews", "Attributes")
 PAGE_SIZE: Final = 10
 """Products on a results page."""
 
-
-class Kind(IntEnum):
-    """The kind of a node."""
-
-    PLAIN = 0
-    BUTTON = 1
-    OPTION = 2
-    CHOSEN = 3
-    PRODUCT = 4
-    VISITED = 5
-
-
-Node = tuple[Kind, str]
-_RICH: Final = {
-    Kind.PLAIN: "{}\n",
-    Kind.BUTTON: "[button] {} [button_]\n",
-    Kind.OPTION: "  [button] {} [button_]\n",
-    Kind.CHOSEN: "  [clicked button] {} [clicked button_]\n",
-    Kind.PRODUCT: "\n[button] {} [button_]\n",
-    Kind.VISITED: "\n[clicked button] {} [clicked button_]\n",
-}
-_BACK: Final[Node] = (Kind.BUTTON, BACK)
-_PREVIOUS: Final[Node] = (Kind.BUTTON, PREVIOUS)
-_NEXT: Final[Node] = (Kind.BUTTON, NEXT)
+Node = tuple[str, str]
+"""The pattern of a node in mode ``text_rich``, which is also its kind, and its text."""
+PLAIN: Final = "{}\n"
+BUTTON: Final = "[button] {} [button_]\n"
+OPTION: Final = "  [button] {} [button_]\n"
+CHOSEN: Final = "  [clicked button] {} [clicked button_]\n"
+PRODUCT: Final = "\n[button] {} [button_]\n"
+VISITED: Final = "\n[clicked button] {} [clicked button_]\n"
+_BACK: Final[Node] = (BUTTON, BACK)
+_PREVIOUS: Final[Node] = (BUTTON, PREVIOUS)
+_NEXT: Final[Node] = (BUTTON, NEXT)
 _BUTTONS: Final[list[Node]] = [
-    *((Kind.PLAIN, "Rating: N.A."), (Kind.BUTTON, "Description"), (Kind.BUTTON, "Features")),
-    *((Kind.BUTTON, "Reviews"), (Kind.BUTTON, BUY)),
+    *((PLAIN, "Rating: N.A."), (BUTTON, "Description"), (BUTTON, "Features")),
+    *((BUTTON, "Reviews"), (BUTTON, BUY)),
 ]
 
 
@@ -59,8 +45,8 @@ def plain(nodes: Iterable[Node]) -> str:
 
 def rich(nodes: Sequence[Node]) -> str:
     """The page in mode ``text_rich``; clicked options come first, in reverse page order."""
-    clicked = [f"You have clicked {text}.\n" for kind, text in nodes if kind is Kind.CHOSEN]
-    lines = [_RICH[kind].format(text) for kind, text in nodes if text not in ("", "\n")]
+    clicked = [f"You have clicked {text}.\n" for kind, text in nodes if kind == CHOSEN]
+    lines = [kind.format(text) for kind, text in nodes if text not in ("", "\n")]
     return "".join([*reversed(clicked), *lines])
 
 
@@ -70,14 +56,12 @@ WRITERS: Final[Mapping[str, Callable[[list[Node]], str]]] = {"text": plain, "tex
 
 def search_page(instruction: str) -> list[Node]:
     """The page with the search bar."""
-    return [
-        *((Kind.PLAIN, "WebShop"), (Kind.PLAIN, "Instruction: "), (Kind.PLAIN, instruction)),
-        (Kind.BUTTON, "Search"),
-    ]
+    texts = ("WebShop", "Instruction: ", instruction)
+    return [*((PLAIN, text) for text in texts), (BUTTON, "Search")]
 
 
 def _header(instruction: str) -> list[Node]:
-    return [(Kind.PLAIN, "Instruction:"), (Kind.PLAIN, instruction), _BACK]
+    return [(PLAIN, "Instruction:"), (PLAIN, instruction), _BACK]
 
 
 def results_page(
@@ -90,11 +74,11 @@ def results_page(
 ) -> list[Node]:
     """A results page."""
     nodes = _header(instruction)
-    nodes.append((Kind.PLAIN, f"Page {number} (Total results: {total})"))
+    nodes.append((PLAIN, f"Page {number} (Total results: {total})"))
     nodes += [*[_PREVIOUS] * (number > 1), *[_NEXT] * more]
     for product in products:
-        nodes.append((Kind.VISITED if product.asin in visited else Kind.PRODUCT, product.asin))
-        nodes += [(Kind.PLAIN, product.title), (Kind.PLAIN, product.price_label)]
+        nodes.append((VISITED if product.asin in visited else PRODUCT, product.asin))
+        nodes += [(PLAIN, product.title), (PLAIN, product.price_label)]
     return nodes
 
 
@@ -111,25 +95,25 @@ def item_page(
     """
     nodes = [*_header(instruction), _PREVIOUS]
     for group, values in product.options.items():
-        nodes.append((Kind.PLAIN, group))
+        nodes.append((PLAIN, group))
         for value in values:
-            kind = Kind.CHOSEN if chosen(group, value) else Kind.OPTION
+            kind = CHOSEN if chosen(group, value) else OPTION
             nodes.append((kind, names.get((group, value), value)))
-    price = (Kind.PLAIN, f"Price: {product.price_label}")
-    return [*nodes, (Kind.PLAIN, product.title), price, *_BUTTONS]
+    price = (PLAIN, f"Price: {product.price_label}")
+    return [*nodes, (PLAIN, product.title), price, *_BUTTONS]
 
 
 def sub_page(instruction: str, product: Product, name: str) -> list[Node]:
     """One of `SUB_PAGES`; the page of reviews is empty."""
     nodes = [*_header(instruction), _PREVIOUS]
     if name == "Description":
-        nodes.append((Kind.PLAIN, product.description))
+        nodes.append((PLAIN, product.description))
     elif name == "Features":
-        nodes += [(Kind.PLAIN, f" {bullet}") for bullet in product.bullets]
+        nodes += [(PLAIN, f" {bullet}") for bullet in product.bullets]
     elif name == "Attributes":
-        nodes += [(Kind.PLAIN, f" {attribute}") for attribute in product.attributes]
-        texts = (product.category, product.query, product.product_category)
-        nodes += [(Kind.PLAIN, text) for text in texts]
+        categories = (product.category, product.query, product.product_category)
+        texts = (*(f" {attribute}" for attribute in product.attributes), *categories)
+        nodes += [(PLAIN, text) for text in texts]
     return nodes
 
 
@@ -150,4 +134,4 @@ def done_page(product: Product, options: Mapping[str, str], score: float | None)
         texts += ["Target", "asin", "options", "attrs", "price upper", "instuction text"]
         texts += ["category", "product category", "query", "Goal ", "None", "Reward"]
         texts += ["Your score (min 0.0, max 1.0)", str(score), "Reward Details ", "None"]
-    return [(Kind.PLAIN, text) for text in texts]
+    return [(PLAIN, text) for text in texts]

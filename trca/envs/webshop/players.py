@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
+from trca.envs.text_env import OracleError
 from trca.envs.webshop.beliefs import Beliefs
 from trca.envs.webshop.binding import bind, query_words
 from trca.envs.webshop.data.catalogue import Catalogue
@@ -13,10 +14,6 @@ from trca.envs.webshop.pages import PAGE_SIZE
 from trca.envs.webshop.reading import clickable
 from trca.envs.webshop.simulator import DONE, HITS, ITEM, RESULTS, SEARCH, SUB, Simulator
 from trca.envs.webshop.tasks import Goal
-
-
-class OracleError(RuntimeError):
-    """The oracle has no plan from the current state."""
 
 
 def oracle_action(simulator: Simulator) -> str:

@@ -184,7 +184,6 @@ def noun_extractor(name: str = "simple") -> Nouns:
 
 
 def _spacy_nouns(model: str) -> Nouns:
-    """The nouns of a spaCy model, with the tags of the original."""
     try:
         import spacy
 

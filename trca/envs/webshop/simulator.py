@@ -95,11 +95,6 @@ class Simulator:
         return tuple(self._targets)
 
     @property
-    def has_search_bar(self) -> bool:
-        """Whether the page has a search bar."""
-        return self.page == SEARCH
-
-    @property
     def choices(self) -> Mapping[str, tuple[str, str]]:
         """Clickable name of each option on the product's page -> (group, value)."""
         return {name: t for name, t in self._targets.items() if isinstance(t, tuple)}
@@ -112,9 +107,8 @@ class Simulator:
     def step(self, action: str) -> tuple[str, float, bool]:
         """Carries out an action if possible.
 
-        Returns:
-            The page, the score of a purchase by this action (else 0), and whether the episode is
-            over.
+        Returns the page, the score of a purchase by this action (else 0), and whether the episode
+        is over.
         """
         read = _read_loosely if self._quirks.loose_actions else _read
         name, argument = read(action)
@@ -130,7 +124,7 @@ class Simulator:
 
     def _search(self, query: str) -> None:
         quirks = self._quirks
-        permitted = self.has_search_bar or quirks.searches_anywhere
+        permitted = self.page == SEARCH or quirks.searches_anywhere
         if query and permitted and (quirks.blank_searches or query.strip()):
             self.accepted = True
             self.query = query

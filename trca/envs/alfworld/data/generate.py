@@ -253,7 +253,6 @@ def _goals(room: Room, layout: Layout, task_type: str) -> dict[str, list[str]]:
 
 
 def _homes(layout: Layout, kind: str) -> list[int]:
-    """The positions of the receptacles that may hold objects of a type."""
     return [at for at, receptacle in enumerate(layout) if kind in can_contain(receptacle)]
 
 

@@ -27,7 +27,7 @@ class GameSource(Shared, ABC):
 
     @abstractmethod
     def task_ids(self, split: str, task_types: Iterable[str] | None = None) -> tuple[str, ...]:
-        """The task ids of a split in a fixed order; None for the default task types.
+        """The task ids of a split in a fixed order, of some task types, or of the default ones.
 
         Raises:
             ValueError: If the split or a type is unknown, or there are no such tasks.
@@ -52,7 +52,6 @@ class GameSource(Shared, ABC):
         return hash(self.name)
 
     def _version(self, task_id: str) -> Hashable:
-        """Changes with the game."""
         return None
 
     def _check_split(self, split: str) -> None:
@@ -193,10 +192,9 @@ def _index(folder: Path, changes: tuple[int, ...]) -> dict[str, dict[str, str]]:
 def game_source(name: str | Path) -> GameSource:
     """The source with this name.
 
-    Args:
-        name: A size (``small``, ``medium``, ``large``), or a size with a seed (``small-7``).
-            ``official`` for the release in ``ALFWORLD_DATA`` or from ``trca data alfworld``. Else
-            the path of a folder or archive of official games.
+    The name is a size (``small``, ``medium``, ``large``), also with a seed (``small-7``);
+    ``official`` for the release in ``ALFWORLD_DATA`` or from ``trca data alfworld``; or the path of
+    a folder or archive of official games.
 
     Raises:
         ValueError: For an unknown name or a missing path.

@@ -41,13 +41,10 @@ def open_search(
 ) -> Retriever:
     """Opens a retriever. Equal arguments return the same object until a file changes.
 
-    Args:
-        retriever: Name of the retriever, or a mapping of ``name`` and options.
-        corpus: A folder with an index, or a corpus file, which ``bm25`` indexes into the cache on
-            first use. None for a retriever with a corpus, such as a server.
-        count: Number of passages of the generated world. ``bm25`` searches this world if ``corpus``
-            is None.
-        seed: Seed of the generated world.
+    ``retriever`` is a name, or a mapping of ``name`` and options. ``corpus`` is a folder with an
+    index, or a corpus file, which ``bm25`` indexes into the cache on first use; None for a
+    retriever with a corpus, such as a server. Without corpus, ``bm25`` searches the generated world
+    with ``count`` passages.
 
     Raises:
         ValueError: If the retriever or an option is unknown, or the retriever has no corpus.

@@ -210,7 +210,6 @@ def _two_hop(circle: tuple[Entity, ...]) -> Iterator[tuple[Entity, tuple[Fact, .
 
 
 def _question_kind(relation: Mapping[str, Any]) -> str:
-    """The type of a question for a relation, by the kind of its answer."""
     if "target" not in relation:
         return "what" if "values" in relation else "when"
     kinds = {"person": "who", "place": "where", "organisation": "which"}

@@ -139,7 +139,6 @@ def _parquet(path: Path) -> Iterator[tuple[int, Any]]:
 
 
 def _question(row: Any, dataset: str, split: str, number: int) -> Question:
-    """Parses a row; raises ValueError for a malformed row."""
     if not isinstance(row, dict):
         raise ValueError(f"expected an object, found {type(row).__name__}")
     dataset = str(row.get("dataset") or row.get("data_source") or dataset).removeprefix(_TAG)
@@ -161,7 +160,6 @@ def _question(row: Any, dataset: str, split: str, number: int) -> Question:
 
 
 def _at(row: Any, *keys: str) -> Any:
-    """The value at a path of keys; None if a part of the path is missing."""
     for key in keys:
         row = row.get(key) if isinstance(row, dict) else None
     return row

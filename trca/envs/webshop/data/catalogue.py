@@ -82,7 +82,6 @@ class Catalogue(Shared):
         return len(self._records)
 
     def __getitem__(self, position: int) -> Product:
-        """The product at a position from 0."""
         if not 0 <= position < len(self):
             raise IndexError(f"no product {position}: the catalogue has {len(self)}")
         return self._product(position)

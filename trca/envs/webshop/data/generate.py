@@ -133,7 +133,6 @@ def asin(number: int) -> str:
 
 
 def _syllable(digit: int) -> str:
-    """A syllable of three letters for one of 64 digits."""
     return (
         _CONSONANTS[digit % 12]
         + "AEIOU"[(digit + digit // 12) % 5]
@@ -142,7 +141,6 @@ def _syllable(digit: int) -> str:
 
 
 def _pair(digit: int) -> int:
-    """A number of two digits for one of 64 digits."""
     return 10 + digit * 7 % 90
 
 
@@ -161,7 +159,6 @@ def _texts(rng: random.Random, filled: dict[str, str]) -> tuple[str, tuple[str, 
 
 
 def _price(rng: random.Random, family: Mapping[str, Any]) -> tuple[str, tuple[float, ...]]:
-    """The label of a price and its one or two numbers."""
     price = round(rng.uniform(*family["price"]), 2)
     if rng.random() >= _RANGED:
         return f"${price}", (price,)

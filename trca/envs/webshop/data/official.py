@@ -144,7 +144,6 @@ def read_human_instructions(files: CatalogueFiles) -> dict[str, tuple[HumanInstr
 
 
 def _entries(path: Path, read: Callable[[Any], T]) -> Iterator[tuple[str, T]]:
-    """Yields ASIN and parsed entry of a file."""
     for asin, entry in members(path):
         try:
             yield asin, read(entry)
@@ -245,7 +244,6 @@ def human_instructions_of(entry: Any) -> tuple[HumanInstruction, ...]:
 
 
 def _price(pricing: Any) -> tuple[str, tuple[float, ...]]:
-    """The label of a price and its one or two numbers."""
     if not pricing:
         return f"${UNPRICED}", (UNPRICED,)
     if not isinstance(pricing, str):

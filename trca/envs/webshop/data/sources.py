@@ -121,11 +121,8 @@ def open_catalogue(
 ) -> Catalogue:
     """The catalogue with this name. All callers in a process share one object.
 
-    Args:
-        name: One of `generate.SIZES`, or a size with a seed (``small-7``). Else the path of a
-            folder of official files, or of a products file.
-        seed: Seed of the prices.
-        compat: ``clean`` or ``original``: how prices are drawn.
+    The name is one of `generate.SIZES`, also with a seed (``small-7``), or the path of a folder of
+    official files or of a products file. ``seed`` and ``compat`` determine the prices.
 
     Raises:
         DataFileError: If there is no such catalogue, or one of its files is broken.
