@@ -27,7 +27,6 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from trca.common.errors import words
 from trca.envs.annotate import add_place
-from trca.envs.teams.env import TeamEnv
 from trca.envs.text_env import UNPARSED, MissingPartError, TextEnv
 
 _MEGABYTE: Final = 2**20
@@ -207,10 +206,8 @@ def _has_oracle(env: gymnasium.Env[str, str], task_id: str) -> bool:
 
 def _operators(env: gymnasium.Env[str, str]) -> list[str]:
     """Ids of the operators that judge the agent, or all roles of a team."""
-    if isinstance(env.unwrapped, TeamEnv):
-        roles = env.unwrapped.operators.values()
-        return list(dict.fromkeys(name for role in roles for name in role.ids))
-    return list(env.get_wrapper_attr("judge").library.ids) if env.has_wrapper_attr("judge") else []
+    roles = env.get_wrapper_attr("operators") if env.has_wrapper_attr("operators") else {}
+    return list(dict.fromkeys(name for role in roles.values() for name in role.ids))
 
 
 def random_player(env: TextEnv, seed: str) -> Player:

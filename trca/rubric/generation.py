@@ -25,7 +25,7 @@ import yaml
 from pydantic import ValidationError
 
 from trca.common.errors import short_line
-from trca.common.strict_yaml import MAX_BYTES
+from trca.common.strict_yaml import MAX_BYTES, packaged
 from trca.rubric.conditions import RubricError, Term, field_meanings, field_terms
 from trca.rubric.judge import Judge
 from trca.rubric.library import (
@@ -73,61 +73,7 @@ SCHEMA: Final[dict[str, Any]] = {
 }
 """JSON schema of a reply."""
 
-_PROMPT: Final = """\
-Write a library of rubric operators for a text environment. An operator is a deterministic Boolean
-condition on one transition (the state before an action, the action, the state after it). The same
-operators judge every transition of every task of this environment.
-
-Write exactly {count} operators in each of three categories:
-- evidence: the transition newly reveals information that the task needs.
-- invalidity: the action is malformed, rejected, repeated without effect, or cannot be carried out.
-- execution: the transition carries out an operation that the task requires, reaches a subgoal or
-  satisfies an intermediate condition.
-
-An operator has:
-- id: lower-case letters, digits and underscores; unique.
-- category: one of the three.
-- description: one sentence that says what it detects.
-- reads: the names of the facts its condition uses, without "facts.".
-- binds: the names of the task fields its condition uses, without "task.".
-- condition: a truth value. It may use facts.<name>, task.<name>, true, false, strings in double
-  quotes, whole numbers, ["lists", "of strings"], size(list), in, && || ! == != < <= > >= and
-  parentheses. There is no arithmetic, no indexing, no other function. "x in list" asks whether a
-  list of strings has a string. Only whole numbers and numbers have an order.
-
-Rules: where evidence is missing or ambiguous the condition is false. The operators of a category
-detect different things, and none holds on every transition or on none. No operator can know whether
-the task will succeed: it judges what one transition showed.
-
-ENVIRONMENT {environment}
-{description}
-
-An instruction, the first observation, and the actions that are admissible then, as an agent sees
-them:
-{example}
-
-What some actions, drawn at random, were answered:
-{answers}
-
-FACTS OF A TRANSITION
-{facts}
-
-TASK FIELDS, read out of the instruction
-{binding}
-
-Reply with one JSON object: {{"operators": [{{"id": ..., "category": ..., "description": ...,
-"reads": [...], "binds": [...], "condition": ...}}, ...]}}, {total} operators in all.
-"""
-
-_AGAIN: Final = """
-Your last reply was refused:
-{errors}
-
-It was:
-{reply}
-
-Reply with the whole library again, with these errors mended.
-"""
+_TEXTS: Final[dict[str, str]] = packaged(__package__, "generation.yaml")
 
 
 @dataclass(frozen=True)
@@ -150,7 +96,7 @@ class Interface:
     @property
     def prompt(self) -> str:
         """The prompt of the first reply."""
-        return _PROMPT.format(
+        return _TEXTS["prompt"].format(
             count=OPERATORS_PER_CATEGORY,
             total=OPERATORS_PER_CATEGORY * len(CATEGORIES),
             environment=self.environment,
@@ -202,7 +148,8 @@ def generate(
         refused.append(errors[0])
         tell(number, errors[0])
         shown = "\n".join(f"- {error}" for error in errors)
-        prompt = interface.prompt + _AGAIN.format(errors=shown, reply=reply[:_LONGEST_REPLY])
+        again = _TEXTS["again"].format(errors=shown, reply=reply[:_LONGEST_REPLY])
+        prompt = interface.prompt + again
     raise RubricError(f"no reply of {attempts} is a library; the last one: {refused[-1]}")
 
 

@@ -14,7 +14,16 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, Literal
 
-from trca.envs.searchqa.english import CUES, FILLER, names_asked, stems_of, words_of
+from trca.envs.searchqa.english import (
+    CUES,
+    FILLER,
+    LIMITING,
+    MONTHS,
+    NUMBER_WORDS,
+    names_asked,
+    stems_of,
+    words_of,
+)
 
 AnswerFormat = Literal["name", "date", "number", "choice", "yes or no"]
 
@@ -31,21 +40,6 @@ _NUMBER: Final = re.compile(
     r"|\bwhat (?:is|was|were|are)? ?(?:the )?(?:\w+ )?"
     r"(?:number|percentage|population|height|length|area|distance|age)\b"
 )
-_MONTH_TEXT: Final = """
-january february march april may june july august september october november december
-"""
-_MONTHS: Final = frozenset(_MONTH_TEXT.split())
-_NUMBER_TEXT: Final = """
-zero one two three four five six seven eight nine ten eleven twelve dozen twenty thirty forty fifty
-sixty hundred thousand million billion once twice half none
-"""
-_NUMBER_WORDS: Final = frozenset(_NUMBER_TEXT.split())
-_LIMITING_TEXT: Final = """
-first second third last oldest youngest longest shortest largest biggest smallest highest tallest
-deepest fastest earliest latest most least older younger longer shorter larger bigger smaller higher
-taller earlier later more less same only both
-"""
-_LIMITING: Final = frozenset(_LIMITING_TEXT.split())
 
 
 @dataclass(frozen=True)
@@ -87,7 +81,7 @@ def bind(question: str) -> SearchQABinding:
     splitting = answer_format in ("choice", "yes or no")
     names = names_asked(text, splitting) or _longest_run(text)
     content = _telling(text, {word for name in names for word in words_of(name)})
-    limiting = [w for w in content if w in _LIMITING or any(c.isdigit() for c in w)]
+    limiting = [w for w in content if w in LIMITING or any(c.isdigit() for c in w)]
     relation = _stems(w for w in content if w not in limiting)
     entity = names[-1] if names else ""
     near = _stems(_telling(_around(text, entity), frozenset(words_of(entity))))
@@ -112,8 +106,8 @@ def formats_of(answer: str, choices: Sequence[str]) -> tuple[AnswerFormat, ...]:
     digits = any(character.isdigit() for character in text)
     fits: dict[AnswerFormat, bool] = {
         "name": any(c.isalpha() for c in text) and words[0] not in ("yes", "no"),
-        "date": digits or any(word in _MONTHS for word in words),
-        "number": digits or any(word in _NUMBER_WORDS for word in words),
+        "date": digits or any(word in MONTHS for word in words),
+        "number": digits or any(word in NUMBER_WORDS for word in words),
         "choice": any(
             set(words) <= (choice_words := set(words_of(choice))) or choice_words <= set(words)
             for choice in choices
@@ -169,7 +163,7 @@ def _longest_run(text: str) -> tuple[str, ...]:
     """The longest run of content words (the last of equals), for a question without capitals."""
     runs: list[list[str]] = [[]]
     for word in words_of(text):
-        if word in FILLER or word in _LIMITING or word in CUES:
+        if word in FILLER or word in LIMITING or word in CUES:
             runs.append([])
         else:
             runs[-1].append(word)

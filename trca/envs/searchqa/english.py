@@ -31,6 +31,9 @@ _WORD: Final = re.compile(r"[^\W_]+(?:[.'’&-][^\W_]+)*")
 _ENGLISH: Final = packaged(__package__, "english.yaml")
 FILLER: Final = frozenset(_ENGLISH["filler"])
 """Words without content. A filler word at the beginning of a sentence begins no name."""
+MONTHS, NUMBER_WORDS, LIMITING = (
+    frozenset[str](_ENGLISH[kind]) for kind in ("months", "numbers", "limiting")
+)
 CUES: Final[dict[str, str]] = {
     word: stem(family[0]) for family in _ENGLISH["families"] for word in family
 } | dict.fromkeys(_ENGLISH["kinds"], _KIND)

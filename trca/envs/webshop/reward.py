@@ -47,23 +47,17 @@ _TITLES: Final = 8192
 _TOKEN: Final = re.compile(r"\w+|[^\w\s]")
 _WORD: Final = re.compile(r"[^\W\d_]\w*")
 _ENDINGS: Final = ("able", "ed", "ful", "ible", "ish", "less", "ly", "like", "most", "ous", "proof")
-"""Endings of adjectives, participles and adverbs."""
+"""Endings of adjectives, participles and adverbs; ``nouns.yaml`` has nouns with these endings."""
 
 _DELETED: Final = dict.fromkeys(range(128, 256))
 _NOT_WORD: Final = re.compile(r"\W")
 _PAIRS: Final = 2**15
 
-_COLOURS: Final = """
-alabaster apricot aqua ash asphalt azure banana beige black blue blush bordeaux bronze brown
-burgundy camel camo caramel champagne charcoal cheetah chestnut chocolate christmas coffee cognac
-copper coral cranberry cream crystal dark denim eggplant elephant espresso fuchsia gold granite
-grape graphite grass gray green grey heather indigo ivory ivy khaki lavender lemon leopard light
-lilac lime magenta maroon mauve merlot midnight mint mocha multicolor mushroom mustard natural
-navy nude olive orange peach pewter pink plum purple rainbow red rose royal rust sand sapphire
-seashell silver skull slate steel stone stonewash sunflower tan taupe teal tiger turquoise violet
-walnut wheat white wine yellow
-"""
-COLOURS: Final = tuple(_COLOURS.split())
+_WORDS: Final = packaged(__package__, "nouns.yaml")
+_FUNCTION, _ADJECTIVES, _NOUNS = (
+    frozenset(_WORDS[kind]) for kind in ("function", "adjectives", "nouns")
+)
+COLOURS: Final = tuple(_WORDS["colours"])
 """Colour names that replace option values, in the order of the search (``COLOR_SET`` of
 princeton-nlp/WebShop, MIT)."""
 
@@ -140,12 +134,6 @@ def _chosen(options: Mapping[str, str], goal: Goal, quirks: Quirks) -> int:
     return sum(any(says_the_same(value, option) for value in values) for option in goal_options)
 
 
-@cache
-def _words(kind: str) -> frozenset[str]:
-    """Words of a kind in ``nouns.yaml``; ``nouns`` are the nouns with an ending of `_ENDINGS`."""
-    return frozenset(packaged(__package__, "nouns.yaml")[kind])
-
-
 def recorded_nouns(title: str) -> tuple[str, ...]:
     """Every token that starts with a letter."""
     return tuple(t.lower() for t in _TOKEN.findall(title) if t[0].isalpha())
@@ -157,12 +145,12 @@ def simple_nouns(title: str) -> tuple[str, ...]:
     If no word remains, the last content word, since an English phrase ends with its head.
     """
     words = [word.lower() for word in _WORD.findall(title)]
-    content = [word for word in words if word not in _words("function") and len(word) > 1]
+    content = [word for word in words if word not in _FUNCTION and len(word) > 1]
     nouns = tuple(
         word
         for word in content
-        if word not in _words("adjectives")
-        and (len(word) <= 4 or not word.endswith(_ENDINGS) or word in _words("nouns"))
+        if word not in _ADJECTIVES
+        and (len(word) <= 4 or not word.endswith(_ENDINGS) or word in _NOUNS)
     )
     return nouns or tuple(content[-1:])
 
