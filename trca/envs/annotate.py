@@ -112,10 +112,6 @@ class RubricAnnotation(ContextAnnotation):
 
         Without a library, the library of the environment judges. Judgments do not depend on
         ``budgets``, the category budgets for ``info["rubric"]``.
-
-        Raises:
-            ValueError: For an environment without adapter or library, or a lambda out of bounds.
-            RubricError: If the library does not fit the environment.
         """
         super().__init__(env)
         name, adapter_class = type(self._text_env).__name__, self._text_env.adapter_class

@@ -55,12 +55,9 @@ class Demonstrations(gymnasium.Wrapper[str, str, str, str]):
     ) -> None:
         """Wraps a text environment with a ``demonstrator_action``.
 
-        Args:
-            env: The environment.
-            randomness: Probability of a random action.
-            deliberate: Beginnings of actions that are never random, such as ``buy``.
-            plans: Whether demonstrations have subgoals.
-            draw: Random stream of the random actions until a reset with a seed.
+        ``randomness`` is the probability of a random action, and ``deliberate`` has beginnings of
+        actions that are never random, such as ``buy``. ``plans`` adds subgoals. ``draw`` is the random
+        stream until a reset with a seed.
         """
         super().__init__(env)
         self._randomness = randomness

@@ -112,8 +112,7 @@ class CanonicalPanel:
     def draw(self, split: Panel | None = None) -> Panel:
         """Draws the tasks from the complete split; None makes the environment to get it.
 
-        Raises:
-            ValueError: If the data differ from the data of the original panel.
+        Data that differ from those of the original panel are a ValueError.
         """
         if split is None:
             name, arguments = f"trca.envs:{self.environment}", self.env_config

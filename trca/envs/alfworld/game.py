@@ -92,11 +92,7 @@ class Game(Shared):
     """
 
     def __init__(self, data: Mapping[str, Any], source: str | Path = "game") -> None:
-        """Reads the contents of a game file: three texts of PDDL and grammar, and any walkthrough.
-
-        Raises:
-            GameFileError: If a part is missing, unknown or broken. ``source`` names the game.
-        """
+        """Reads the contents of a game file; ``source`` names the game in errors."""
         for key in ("pddl_domain", "grammar", "pddl_problem"):
             if not isinstance(data.get(key), str):
                 raise GameFileError(source, f"not an ALFWorld game: it has no text {key!r}")

@@ -36,9 +36,6 @@ def parse_problem(
 
     All further predicates of the goal are evaluated on the initial state. Returns the facts of the
     initial state by predicate, and the blocks of the goal that must all hold.
-
-    Raises:
-        PddlError: If the text is not a valid problem. The message names the problem.
     """
     sections = {node[0]: node[1:] for node in _tree(text) if node and isinstance(node[0], str)}
     for name in (":objects", ":init", ":goal"):

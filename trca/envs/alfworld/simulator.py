@@ -25,11 +25,9 @@ class Simulator:
 
     Attributes:
         admissible_actions: The admissible actions now, sorted.
-        won: Whether the task is completed.
         done: Whether the game is over. Only success ends a game.
         place: Location of the agent. Hidden from agents, as are all further attributes.
         held: The object in hand, or empty.
-        opened: The open receptacles.
         contents: Objects in each receptacle, sorted.
         states: Predicate of `game.STATES` -> objects with this state.
     """

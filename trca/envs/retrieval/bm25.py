@@ -187,11 +187,7 @@ class BM25(Shared):
         return candidates[best].astype(np.int32), scores[best]
 
     def save(self, folder: Path) -> None:
-        """Writes the index into a new folder, which appears when complete.
-
-        Raises:
-            FileExistsError: If the folder has other contents.
-        """
+        """Writes the index into a new folder, which appears when complete."""
         with writing(folder, _KIND, _VERSION) as writer:
             _write(self._postings, self._order, writer)
 

@@ -98,11 +98,7 @@ def build_lucene(folder: Path, passages: Iterable[Passage], threads: int = 1) ->
 
 
 def preflight() -> tuple[Path, Path]:
-    """Locates the java program and Anserini's jar.
-
-    Raises:
-        RetrievalError: If one of them is missing or too old. The message has install commands.
-    """
+    """Locates the java program and Anserini's jar; the error has install commands."""
     spec = find_spec("pyserini")
     folders = map(Path, (spec and spec.submodule_search_locations) or ())
     jars = [jar for each in folders for jar in each.glob("resources/jars/anserini-*-fatjar.jar")]

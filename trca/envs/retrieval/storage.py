@@ -160,10 +160,7 @@ def read_arrays(
     """Opens a folder of `writing`: its arrays, memory-mapped and read-only, and its facts.
 
     Checks the sizes of files and, with ``verify``, the contents of files up to 256 MiB, which reads
-    these files once.
-
-    Raises:
-        StoredDataError: If the folder is incomplete, changed, or of another kind or version.
+    these files once. An incomplete or changed folder, or another kind, is a StoredDataError.
     """
     try:
         contents: dict[str, Any] = json.loads((folder / _CONTENTS).read_text())

@@ -39,10 +39,6 @@ def tasks_of(source: Source, split: str, seed: int = 0) -> Tasks[Question]:
     the question in the split. The hash covers the dataset's questions in the split with answers and
     gold passages, and the passages of a generated world. Therefore equal ids mean equal tasks.
     Datasets alternate, so the first tasks of a panel mix all datasets.
-
-    Raises:
-        ValueError: For an unknown size, dataset or split. The message lists the known names.
-        QuestionFileError: If a file or folder is missing, or a file is malformed.
     """
     datasets = None
     given: Sequence[str | Path]

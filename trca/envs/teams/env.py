@@ -45,12 +45,7 @@ class TeamEnv(TextEnv):
 
     The role that acted gets the judgments of its transition. The environment's library judges
     actions; the library of `trca.envs.teams.messages` judges messages. A role has the operators of
-    the libraries that can judge it.
-
-    Attributes:
-        team: The team.
-        inner: The environment with its annotation.
-        operators: The rubric operators of each role.
+    the libraries that can judge it, in ``operators``.
     """
 
     def __init__(

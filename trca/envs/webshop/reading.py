@@ -88,12 +88,8 @@ class Option(NamedTuple):
 class View(NamedTuple):
     """A parsed page.
 
-    Attributes:
-        page: Type of the page; ``detail`` is a description, feature list or reviews.
-        number: Number of a results page.
-        listings: The products of a results page, or the product of an item page.
-        options: The options of an item page.
-        text: The text of a detail page.
+    Page type ``detail`` is a description, feature list or reviews, with its ``text``. ``number`` is
+    that of a results page. An item page has one listing, and options.
     """
 
     page: PageType = "search"

@@ -41,9 +41,7 @@ class Simulator:
 
     Attributes:
         goal: The goal; for scores and oracles only.
-        observation: The page as text.
         accepted: Whether the last action was carried out.
-        done: Whether a purchase was made.
         score: Score of the last purchase.
         page: ``search``, ``results``, ``item``, ``sub`` or ``done``.
         number: Number of the results page, from 1.

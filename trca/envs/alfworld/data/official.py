@@ -89,10 +89,6 @@ def fetch_games(
 
     The games go to its sub-folder ``json_2.1.1/``, in ALFWorld's layout. They come from an archive,
     or else from the release.
-
-    Raises:
-        DownloadError: If the download fails.
-        GameFileError: If the archive is broken or contains no games.
     """
     target = folder or data_folder()
 
@@ -107,15 +103,11 @@ def fetch_games(
 
 
 def download(release: Release, folder: Path, attempts: int = 6, wait: float = 1.0) -> Path:
-    """Downloads a file into a folder and returns its path.
+    """Downloads a file into a folder and returns its path; a DownloadError if all attempts fail.
 
     An interrupted download stays in the folder as ``.part``; this call or a later call continues
     it. The file gets its final name after its checksum is verified. ``attempts`` in a row may make
     no progress; ``wait`` seconds pass before the second, and twice as many before each further one.
-
-    Raises:
-        DownloadError: If all attempts fail, the server refuses the request, or the checksum is
-            wrong.
     """
     target = folder / release.file_name
     if target.exists() and sha256(target) == release.sha256:
@@ -182,11 +174,7 @@ def _continue(release: Release, part: Path) -> None:
 
 
 def game_folder(path: Path) -> Path:
-    """The folder with the splits: the path, a sub-folder, or the unpacked archive.
-
-    Raises:
-        GameFileError: If there are no games at the path, or the archive is broken.
-    """
+    """The folder with the splits: the path, a sub-folder, or the unpacked archive."""
     path = path.expanduser().resolve()
     path = unpacked(path) if path.is_file() else path
     if not path.is_dir():

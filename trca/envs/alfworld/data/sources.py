@@ -27,11 +27,7 @@ class GameSource(Shared, ABC):
 
     @abstractmethod
     def task_ids(self, split: str, task_types: Iterable[str] | None = None) -> tuple[str, ...]:
-        """The task ids of a split in a fixed order, of some task types, or of the default ones.
-
-        Raises:
-            ValueError: If the split or a type is unknown, or there are no such tasks.
-        """
+        """The task ids of a split in a fixed order, of some task types, or of the default ones."""
 
     @abstractmethod
     def task_type(self, task_id: str) -> str:
@@ -195,10 +191,6 @@ def game_source(name: str | Path) -> GameSource:
     The name is a size (``small``, ``medium``, ``large``), also with a seed (``small-7``);
     ``official`` for the release in ``ALFWORLD_DATA`` or from ``trca data alfworld``; or the path of
     a folder or archive of official games.
-
-    Raises:
-        ValueError: For an unknown name or a missing path.
-        GameFileError: If there are no games at the path.
     """
     text = str(name)
     size, _, seed = text.partition("-")

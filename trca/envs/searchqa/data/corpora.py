@@ -45,12 +45,6 @@ def open_search(
     index, or a corpus file, which ``bm25`` indexes into the cache on first use; None for a
     retriever with a corpus, such as a server. Without corpus, ``bm25`` searches the generated world
     with ``count`` passages.
-
-    Raises:
-        ValueError: If the retriever or an option is unknown, or the retriever has no corpus.
-        CorpusError: If a line of the corpus is malformed.
-        StoredDataError: If an index is incomplete or damaged.
-        RetrievalError: If the retriever cannot be opened.
     """
     options = {"name": retriever} if isinstance(retriever, str) else dict(retriever)
     name = options.pop("name", None)
@@ -110,10 +104,7 @@ class Estimate(NamedTuple):
 def estimate_index(corpus: Path, folder: Path, workers: int = 1) -> Estimate:
     """Estimates the cost of indexing from the beginning of the corpus.
 
-    Raises:
-        ValueError: For fewer than 1 worker.
-        OSError: If the corpus cannot be read.
-        CapacityError: If the disk has too little space.
+    A CapacityError says that the disk has too little space.
     """
     if workers < 1:
         raise ValueError(f"workers is {workers}: give 1 or more")
@@ -138,12 +129,7 @@ def estimate_index(corpus: Path, folder: Path, workers: int = 1) -> Estimate:
 
 
 def build_index(corpus: Path, folder: Path, workers: int = 1, report: Report = silent) -> int:
-    """Builds the index and returns the number of passages. Resumes a partial build.
-
-    Raises:
-        CorpusError: If a line of the corpus is malformed. The message names the file and line.
-        FileExistsError: If the folder has the index of another corpus.
-    """
+    """Builds the index and returns the number of passages. Resumes a partial build."""
     folder.mkdir(parents=True, exist_ok=True)
     stat = corpus.stat()
     identity = {"name": corpus.name, "bytes": stat.st_size, "changed_ns": stat.st_mtime_ns}

@@ -74,12 +74,7 @@ def known_datasets(names: str | Iterable[str]) -> tuple[str, ...]:
 
 
 def read_datasets(folder: str | Path, names: Sequence[str] | None = None) -> list[Question]:
-    """The questions of datasets in all splits; without names, of all datasets in the folder.
-
-    Raises:
-        ValueError: For an unknown name. The message lists the known names.
-        QuestionFileError: If a dataset has no file in the folder or a file is malformed.
-    """
+    """The questions of datasets in all splits; without names, of all datasets in the folder."""
     folder = Path(folder).expanduser()
     dataset_names = known_datasets(names) if names is not None else tuple(DATASETS)
     if not folder.is_dir():
@@ -115,9 +110,6 @@ def prepare_questions(sources: Iterable[Path], folder: Path) -> dict[str, Counte
 
     Every row is checked before a file ``<dataset>.jsonl`` is replaced. Returns dataset -> split ->
     number of questions, in the order of the paper's table.
-
-    Raises:
-        QuestionFileError: If a file is missing or malformed. The message names the file and line.
     """
     by_dataset: dict[str, list[Question]] = {}
     for path in sources:

@@ -83,10 +83,6 @@ def read_questions(path: Path, dataset: str = "") -> Iterator[Question]:
     A row without split is in the split of the file's name, or else in ``test``. A row without
     dataset is in ``dataset``, or else in that of the file's name: without the split, or the name of
     the folder if the file is named after a split.
-
-    Raises:
-        QuestionFileError: If the file cannot be read or a row is malformed. The message names the
-            file and line.
     """
     if not path.is_file():
         raise QuestionsMissingError(path, "there is no such file of questions")

@@ -33,10 +33,7 @@ def values(path: Path, progress: Progress | None = None) -> Iterator[tuple[str, 
     """Yields the values of a JSON array, or of a file with one value per line (``.jsonl``).
 
     Each value comes with its place, such as ``item 1`` or ``line 1``. Files may be compressed
-    (``.gz``). Only one value is in memory at a time.
-
-    Raises:
-        DataFileError: If the file is missing, not JSON, broken or truncated.
+    (``.gz``). Only one value is in memory at a time. An unusable file is a DataFileError.
     """
     with _opened(path, progress) as reader:
         if path.name.removesuffix(".gz").endswith(".jsonl"):

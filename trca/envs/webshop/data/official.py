@@ -85,11 +85,7 @@ class CatalogueFiles(NamedTuple):
 
     @classmethod
     def find(cls, path: str | Path) -> CatalogueFiles:
-        """The files in a folder, or the files that belong to a products file.
-
-        Raises:
-            DataFileError: If a file is missing, or the folder contains two catalogues.
-        """
+        """The files in a folder, or the files that belong to a products file."""
         path = Path(path).expanduser().resolve()
         if path.is_dir():
             candidates = [
@@ -119,9 +115,6 @@ def read_products(files: CatalogueFiles, progress: Progress | None = None) -> It
 
     As in the original, rows are left out if the ASIN is ``nan``, repeated or longer than 10
     characters. In files that differ from the release, an unknown column is an error.
-
-    Raises:
-        DataFileError: If a file is broken or a row is invalid.
     """
     listed = dict(_entries(files.attributes, listed_of))
     published = RELEASE.get(files.products.name)
@@ -177,9 +170,6 @@ def product_of(row: Any, listed: Mapping[str, Listed], strict: bool = True) -> P
 
     ``listed`` has the entries of ``items_ins_v2.json`` by ASIN. If ``strict``, a column outside
     `COLUMNS` is an error.
-
-    Raises:
-        RowError: If a column is missing, unknown or of a wrong type.
     """
     if not isinstance(row, dict):
         raise RowError(f"it is {_shown(row)}, expected an object with the columns {_USED}")

@@ -97,11 +97,7 @@ def file_source(path: str | Path) -> Source:
 
 
 def source_of(name: str | Path) -> Source:
-    """The source with this name; see `open_catalogue`.
-
-    Raises:
-        DataFileError: For an unknown name or a missing path.
-    """
+    """The source with this name; see `open_catalogue`."""
     size, _, seed = str(name).partition("-")
     if size in generate.SIZES and (seed.isdecimal() or str(name) == size):
         return generated_source(generate.SIZES[size], int(seed or 0))
@@ -123,10 +119,6 @@ def open_catalogue(
 
     The name is one of `generate.SIZES`, also with a seed (``small-7``), or the path of a folder of
     official files or of a products file. ``seed`` and ``compat`` determine the prices.
-
-    Raises:
-        DataFileError: If there is no such catalogue, or one of its files is broken.
-        ValueError: For an unknown ``compat``.
     """
     quirks_of(compat)
     source = source_of(name)
