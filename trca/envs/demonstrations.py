@@ -56,8 +56,8 @@ class Demonstrations(gymnasium.Wrapper[str, str, str, str]):
         """Wraps a text environment with a ``demonstrator_action``.
 
         ``randomness`` is the probability of a random action, and ``deliberate`` has beginnings of
-        actions that are never random, such as ``buy``. ``plans`` adds subgoals. ``draw`` is the random
-        stream until a reset with a seed.
+        actions that are never random, such as ``buy``. ``plans`` adds subgoals. ``draw`` is the
+        random stream until a reset with a seed.
         """
         super().__init__(env)
         self._randomness = randomness

@@ -188,7 +188,7 @@ class SearchQAEnv(TextEnv):
         return self._simulator.reset(question, retriever)
 
     def take_action(self, action: str) -> Outcome:
-        """Carries out a search, an opening or an answer; a failed search leaves the state unchanged."""
+        """Carries out a search, an opening or an answer; a failed search changes nothing."""
         simulator = self._simulator
         observation = simulator.step(action)
         score = simulator.score
