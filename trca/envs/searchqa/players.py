@@ -56,12 +56,7 @@ def demonstrated_action(beliefs: Beliefs) -> str:
     return action or f"answer[{value}]"
 
 
-def _find(
-    beliefs: Beliefs,
-    subject: str,
-    cues: Sequence[str],
-    form: str,
-) -> tuple[str, str]:
+def _find(beliefs: Beliefs, subject: str, cues: Sequence[str], form: str) -> tuple[str, str]:
     """An action that may reveal a value of a subject, or else an empty action and the value.
 
     The value is the subject if there is nothing left to try.

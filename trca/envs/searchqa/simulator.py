@@ -10,12 +10,7 @@ from trca.envs.retrieval.passages import Passage
 from trca.envs.retrieval.retriever import RetrievalError, Retriever
 from trca.envs.searchqa.answer_scores import exact_match
 from trca.envs.searchqa.data.questions import Question
-from trca.envs.searchqa.pages import (
-    ANSWERED,
-    REJECTED,
-    passage_page,
-    results_page,
-)
+from trca.envs.searchqa.pages import ANSWERED, REJECTED, passage_page, results_page
 from trca.envs.searchqa.reading import read_action
 
 LONGEST_QUERY: Final = 2_000

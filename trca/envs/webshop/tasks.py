@@ -146,11 +146,7 @@ def _synthetic(catalogue: Catalogue, draw: _Draw) -> list[Goal]:
 
 SPLIT_RULES: Final = {
     "by-product": {"train": range(200, 1000), "validation": range(100), "test": range(100, 200)},
-    "original": {
-        "train": range(1500, sys.maxsize),
-        "eval": range(500, 1500),
-        "test": range(500),
-    },
+    "original": {"train": range(1500, sys.maxsize), "eval": range(500, 1500), "test": range(500)},
     "verl-agent": {"train": range(500, sys.maxsize), "validation": range(500)},
 }
 """Split rule -> split -> numbers of its goals.
