@@ -45,6 +45,7 @@ from trca.algorithms.rules.shaped_return import ShapedReturnParameters
 from trca.algorithms.rules.shaped_turn_ppo import ShapedTurnPPOParameters
 from trca.algorithms.rules.stepsearch import StepSearchParameters
 from trca.algorithms.rules.trca import TRCAParameters
+from trca.algorithms.rules.turn_credit import TurnCreditParameters
 from trca.algorithms.rules.turn_ppo import TurnPPOParameters
 from trca.algorithms.settings.policy_config import Training
 
@@ -110,6 +111,9 @@ class ShapedReturn(TextAlgorithm, config=ShapedReturnConfig): ...
 class ShapedTurnPPOConfig(TextAlgorithmConfig[ShapedTurnPPOParameters]):
     training = Training(ShapedTurnPPOParameters)
 class ShapedTurnPPO(TextAlgorithm, config=ShapedTurnPPOConfig): ...
+class TurnCreditConfig(TextAlgorithmConfig[TurnCreditParameters]):
+    training = Training(TurnCreditParameters)
+class TurnCredit(TextAlgorithm, config=TurnCreditConfig): ...
 # fmt: on
 
 ALGORITHMS: dict[str, type[TextAlgorithm]] = {
@@ -117,7 +121,7 @@ ALGORITHMS: dict[str, type[TextAlgorithm]] = {
     for each in (
         *(TRCA, GRPO, DrGRPO, RLOO, ReinforcePlusPlus, GiGPO, HGPO, GraphGPO, RewardFlow, G2PO),
         *(GAGPO, IGPO, FilteredBC, Imitation, HCAPO, TurnPPO, HiPER, StepSearch, BEACON),
-        *(ShapedReturn, ShapedTurnPPO),
+        *(ShapedReturn, ShapedTurnPPO, TurnCredit),
     )
 }
 """The algorithms by the names they are registered under."""

@@ -20,7 +20,7 @@ from trca.algorithms.credit import CREDIT_RULES, bind_credit
 RULES = sorted(a.config_class.parameters_class.own_rule() for a in ALGORITHMS.values())
 ON_THE_BATCH = {"reinforce_plus_plus", "turn_ppo", "shaped_turn_ppo", "stepsearch", "hiper"}
 """Rules whose statistics are those of the whole batch."""
-BESIDE_OUTCOMES = {"trca", "shaped_return", "shaped_turn_ppo", "beacon"} | {
+BESIDE_OUTCOMES = {"trca", "shaped_return", "shaped_turn_ppo", "beacon", "turn_credit"} | {
     *("igpo", "imitation", "turn_ppo", "stepsearch", "hiper")
 }
 """Rules that credit judgments, demonstrations, gains about the answer, or values of a critic."""

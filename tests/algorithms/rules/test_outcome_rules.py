@@ -25,7 +25,7 @@ from trca.rubric import Budgets
 
 grpo, dr_grpo, rloo = rule("grpo"), rule("dr_grpo"), rule("rloo")
 reinforce, shaped_return = rule("reinforce_plus_plus"), rule("shaped_return")
-filtered_bc = rule("filtered_bc")
+filtered_bc, turn_credit = rule("filtered_bc"), rule("turn_credit")
 
 
 @pytest.mark.parametrize(
@@ -222,3 +222,52 @@ def test_shaped_return_equals_the_slow_version(batch, lambda_, gamma, return_to_
     settings = {"lambda_": lambda_, "gamma": gamma, "budgets": budgets}
     fast = shaped_return(batch, return_to_go=return_to_go, **settings)
     np.testing.assert_allclose(fast, expected, rtol=0, atol=1e-9)
+
+
+# TurnCredit
+
+
+def test_the_progress_of_a_turn_goes_to_the_turns_before_it_by_hand():
+    """Rollout 0 wins, and its last two turns each cover an operator of weight 1/2.
+
+    With gamma 1/2 the turns share each progress by 1 : 2 and 1 : 2 : 4.
+    """
+    judgments = [NONE, [0, 0, 0, 0, 1, 0], [1, 0, 0, 0, 1, 0], NONE]
+    batch = step_batch([3, 1], [0, 0], [0, 0, 1, 0], np.zeros(4), judgments=judgments)
+    shares = np.array([1 / 3 + 1 / 7, 2 / 3 + 2 / 7, 4 / 7]) / 2
+    level = (1 + 1) / 2
+    credit = turn_credit(batch, gamma=0.5, turn_weight=3.0)
+    np.testing.assert_allclose(credit, [*(level + 3 * (shares - shares.mean())), -level])
+
+
+@given(
+    batches(outcomes=(0.0, 0.4, 1.0)),
+    st.sampled_from([0.0, 0.5, 0.9, 1.0]),
+    st.sampled_from([0.0, 1.0, 2.5]),
+)
+def test_turn_credit_equals_the_slow_version(batch, gamma, turn_weight):
+    budgets = Budgets(evidence=0.5, invalidity=2.0, execution=1.5)
+    progress = slow_rubric_reward(batch, 1.0, budgets)
+    expected = np.zeros(len(batch))
+    for group in set(batch.group.tolist()):
+        members = {n: [] for n in batch.rollout[batch.group == group].tolist()}
+        for row, number in enumerate(batch.rollout.tolist()):
+            if number in members:
+                members[number].append(row)
+        totals = {n: sum(batch.reward[rows] + progress[rows]) for n, rows in members.items()}
+        for number, rows in members.items():
+            credit = [0.0] * len(rows)
+            for turn, row in enumerate(rows):
+                weights = [gamma ** (turn - before) for before in range(turn + 1)]
+                for before, weight in enumerate(weights):
+                    credit[before] += progress[row] * weight / sum(weights)
+            level = totals[number] - sum(totals.values()) / len(totals)
+            for row, each in zip(rows, credit, strict=True):
+                expected[row] = level + turn_weight * (each - sum(credit) / len(credit))
+    credit = turn_credit(batch, gamma=gamma, turn_weight=turn_weight, budgets=budgets)
+    np.testing.assert_allclose(credit, expected, rtol=0, atol=1e-9)
+
+
+def test_without_a_weight_turn_credit_is_the_level_of_the_rollout():
+    credit = turn_credit(BATCH, turn_weight=0.0)
+    np.testing.assert_allclose(credit, [1 / 2, 1 / 2, -1 / 2])
