@@ -117,11 +117,7 @@ class GoldRead(Read):
         self._part = part
 
     def __call__(self, sources: Sources, batch: StepBatch) -> list[tuple[str, ...]]:
-        """Returns the texts of each step's task; the steps of a task share a tuple.
-
-        Raises:
-            ValueError: For a task without gold.
-        """
+        """The texts of each step's task; a `ValueError` for a task without gold."""
         gold: dict[tuple[str, str], tuple[str, ...]] = {}
         for split in dict.fromkeys(r.split for r in sources.rollouts):
             task_ids = list(dict.fromkeys(r.task_id for r in sources.rollouts if r.split == split))
@@ -156,11 +152,7 @@ class FinalMeasure(Read):
         self._name = name
 
     def __call__(self, sources: Sources, batch: StepBatch) -> NDArray[np.float64]:
-        """Returns float64 (S,).
-
-        Raises:
-            ValueError: For a rollout without the measure.
-        """
+        """float64 (S,); a `ValueError` for a rollout without the measure."""
         values = []
         for rollout in sources.rollouts:
             if self._name not in rollout.measures:

@@ -42,20 +42,15 @@ class Credited:
 CreditRule = Callable[..., NDArray[np.float64] | Credited]
 """``rule(batch, parameters, **reads)`` returns one advantage per step, float64 (S,).
 
+``batch`` has S steps, and ``parameters`` the settings that the equations name; ``epsilon`` is added
+to standard deviations. A rule that credits tokens or teaches a critic returns `Credited`.
 `trca.records.step_batch.action_mask_of` marks the tokens of a step that its advantage weighs.
-
-A rule that credits tokens or teaches a critic returns `Credited`.
 """
 
 
 @dataclass(frozen=True)
 class BoundRule:
-    """A credit rule with its settings; a call needs only the batch and the reads.
-
-    Attributes:
-        name: The rule.
-        reads: Names of `READS` that the rule reads.
-    """
+    """A credit rule with its settings; a call needs only the batch and the reads by name."""
 
     name: str
     reads: tuple[str, ...]
@@ -85,10 +80,6 @@ class BoundRule:
 
     def credit(self, batch: StepBatch, **read: Any) -> Credited:
         """Runs the rule on a batch and checks the result.
-
-        Args:
-            batch: S steps.
-            read: The reads of the rule, by name.
 
         Raises:
             ValueError: For a result that is not one finite number a step.
@@ -121,10 +112,8 @@ class BoundRule:
     def check_tokens(self, credit: Credited, tokens: int, heads: int) -> None:
         """Checks the columns of response tokens.
 
-        Args:
-            credit: The result of the rule.
-            tokens: Number of response tokens, the sum of R.
-            heads: Number of values H that the critic has for a token; 0 without a critic.
+        ``tokens`` is the sum of R, and ``heads`` the number H of values that the critic has for a
+        token, 0 without a critic.
 
         Raises:
             ValueError: For a column of another shape, and for a critic without targets.

@@ -112,12 +112,7 @@ VALUES: Final = ValuesRead()
 def at_states(column: NDArray[np.float64], lengths: NDArray[np.int64]) -> NDArray[np.float64]:
     """A column of response tokens with a number at the first token of each step, nan elsewhere.
 
-    Args:
-        column: float64 (S,).
-        lengths: int64 (S,), response tokens of each step; the column skips steps without tokens.
-
-    Returns:
-        float64 (sum of R, 1).
+    From float64 (S,) to float64 (sum of R, 1); the result skips steps without tokens.
     """
     tokens = np.full((int(lengths.sum()), 1), np.nan)
     spoken = lengths > 0
@@ -128,12 +123,7 @@ def at_states(column: NDArray[np.float64], lengths: NDArray[np.int64]) -> NDArra
 def explained_variance(values: NDArray[np.float64], targets: NDArray[np.float64]) -> float:
     """Share of the targets' variance that the values explain: 1 at best, 0 for a constant.
 
-    Args:
-        values: float64, any shape.
-        targets: float64, the same shape; nan for a token without a target.
-
-    Returns:
-        At most 1; nan for targets without variance.
+    Leaves out targets that are nan; nan for targets without variance.
     """
     given = ~np.isnan(targets)
     targets, values = targets[given], values[given]

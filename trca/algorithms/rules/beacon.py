@@ -116,15 +116,7 @@ class BEACONParameters(TextParameters):
 def beacon(
     batch: StepBatch, parameters: BEACONParameters, *, epsilon: float = 1e-6
 ) -> NDArray[np.float64]:
-    """The advantage A^traj + omega A^seg of every step.
-
-    Args:
-        batch: S steps.
-        parameters: The settings that the equations name.
-        epsilon: Added to the standard deviations.
-
-    Returns:
-        float64 (S,).
+    """The advantage A^traj + omega A^seg of every step, float64 (S,).
 
     Raises:
         ValueError: If ``milestones`` is ``environment`` and the environment reports none.
@@ -153,15 +145,7 @@ def beacon_walkthrough(
     gold_walkthrough: Sequence[tuple[str, ...]],
     epsilon: float = 1e-6,
 ) -> NDArray[np.float64]:
-    """As `beacon`, with the actions of a walkthrough as milestones, float64 (S,).
-
-    Args:
-        batch: S steps.
-        parameters: The settings that the equations name.
-        actions: S texts, the action of each step.
-        gold_walkthrough: S tuples of texts, the actions that complete the step's task.
-        epsilon: Added to the standard deviations.
-    """
+    """As `beacon`, with the actions of a walkthrough as milestones, float64 (S,)."""
     completes = np.zeros(len(batch), dtype=bool)
     for start, length in zip(*rollout_spans(batch.rollout), strict=True):
         ahead = list(reversed(gold_walkthrough[start]))
@@ -175,16 +159,7 @@ def beacon_walkthrough(
 def segments(
     completes: NDArray[np.bool_], rollout: NDArray[np.int64], gamma: float
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Number k_t and reward r_t of each step's segment.
-
-    Args:
-        completes: bool (S,), whether the step completes a milestone.
-        rollout: int64 (S,), contiguous.
-        gamma: Discount from the milestone back to earlier steps.
-
-    Returns:
-        int64 (S,) and float64 (S,).
-    """
+    """Number k_t and reward r_t of each step's segment, int64 (S,) and float64 (S,)."""
     starts, lengths = rollout_spans(rollout)
     row, last = np.arange(len(rollout)), np.repeat(starts + lengths - 1, lengths)
     marks = np.where(completes, row, len(row))

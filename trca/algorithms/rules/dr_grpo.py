@@ -42,12 +42,5 @@ class DrGRPOParameters(TextParameters):
 
 @CREDIT_RULES.register("dr_grpo")
 def dr_grpo(batch: StepBatch) -> NDArray[np.float64]:
-    """The outcome of the rollout minus the group's mean outcome, for every step.
-
-    Args:
-        batch: S steps.
-
-    Returns:
-        float64 (S,), constant within a rollout; 0 for a group of one rollout.
-    """
+    """The outcome of the rollout minus the group's mean outcome, for every step, float64 (S,)."""
     return trajectory_advantage(batch, ddof=0, epsilon=0.0, divide=False)

@@ -50,10 +50,6 @@ class FilteredBCParameters(TextParameters):
 
 @CREDIT_RULES.register("filtered_bc")
 def filtered_bc(batch: StepBatch) -> NDArray[np.float64]:
-    """1 for every step of a rollout that completed its task, else 0, float64 (S,).
-
-    Args:
-        batch: S steps.
-    """
+    """1 for every step of a rollout that completed its task, else 0, float64 (S,)."""
     won, _, lengths = outcomes(batch.won.astype(np.float64), batch.rollout)
     return np.repeat(won, lengths)

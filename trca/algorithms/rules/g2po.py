@@ -63,13 +63,7 @@ class G2POParameters(StepCreditParameters):
 def g2po(
     batch: StepBatch, parameters: G2POParameters, *, epsilon: float = 1e-6
 ) -> NDArray[np.float64]:
-    """The advantage A^E + omega (A^N + A^T) of every step, float64 (S,).
-
-    Args:
-        batch: S steps.
-        parameters: The settings that the equations name.
-        epsilon: Added to the standard deviations.
-    """
+    """The advantage A^E + omega (A^N + A^T) of every step, float64 (S,)."""
     divide, gamma = parameters.normalizer == "std", parameters.gamma
     states = anchors_before(batch, parameters.anchor, parameters.similarity)
     returns = gamma * discounted_returns(batch.reward, batch.rollout, gamma)
@@ -85,10 +79,5 @@ def g2po(
 
 
 def state_values(states: NDArray[np.int64], returns: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The mean return of each step's state over all visits, float64 (S,).
-
-    Args:
-        states: int64 (S,), codes from 0 without gaps.
-        returns: float64 (S,).
-    """
+    """The mean return of each step's state over all visits, float64 (S,)."""
     return (np.bincount(states, returns) / np.bincount(states))[states]

@@ -60,13 +60,7 @@ class GAGPOParameters(AnchorParameters):
 def gagpo(
     batch: StepBatch, parameters: GAGPOParameters, *, epsilon: float = 1e-6
 ) -> NDArray[np.float64]:
-    """The generalized advantage of every step, normalised over its group, float64 (S,).
-
-    Args:
-        batch: S steps.
-        parameters: The settings that the equations name.
-        epsilon: Added to the standard deviation (ddof 1).
-    """
+    """The generalized advantage of every step, normalised over its group, float64 (S,)."""
     gamma, gae_lambda = parameters.gamma, parameters.gae_lambda
     states = anchors_before(batch, parameters.anchor, parameters.similarity)
     value = state_values(states, discounted_returns(batch.reward, batch.rollout, gamma))

@@ -63,13 +63,7 @@ class GiGPOParameters(StepCreditParameters):
 def gigpo(
     batch: StepBatch, parameters: GiGPOParameters, *, epsilon: float = 1e-6
 ) -> NDArray[np.float64]:
-    """The advantage A^E + omega A^S of every step, float64 (S,).
-
-    Args:
-        batch: S steps.
-        parameters: The settings that the equations name.
-        epsilon: Added to the standard deviations.
-    """
+    """The advantage A^E + omega A^S of every step, float64 (S,)."""
     divide = parameters.normalizer == "std"
     penalty = parameters.invalid_action_penalty * ~batch.parsed
     returns = discounted_returns(batch.reward, batch.rollout, parameters.gamma) - penalty

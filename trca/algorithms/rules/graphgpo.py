@@ -70,13 +70,7 @@ class GraphGPOParameters(StepCreditParameters):
 def graphgpo(
     batch: StepBatch, parameters: GraphGPOParameters, *, epsilon: float = 1e-6
 ) -> NDArray[np.float64]:
-    """The advantage A^E + omega A^G of every step, float64 (S,).
-
-    Args:
-        batch: S steps.
-        parameters: The settings that the equations name.
-        epsilon: Added to the standard deviations.
-    """
+    """The advantage A^E + omega A^G of every step, float64 (S,)."""
     divide, anchor = parameters.normalizer == "std", parameters.anchor
     # The last observation of a success is not a state of the graph: 'success' takes its place.
     graph = replace(

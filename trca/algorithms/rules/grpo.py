@@ -37,28 +37,16 @@ class GRPOParameters(TextParameters):
 
 @CREDIT_RULES.register("grpo")
 def grpo(batch: StepBatch, *, epsilon: float = 1e-6) -> NDArray[np.float64]:
-    """The group-relative outcome of the rollout, for every step, float64 (S,).
-
-    Args:
-        batch: S steps.
-        epsilon: Added to the standard deviation (ddof 1).
-    """
+    """The group-relative outcome of the rollout, for every step, float64 (S,)."""
     return trajectory_advantage(batch, ddof=1, epsilon=epsilon)
 
 
 def trajectory_advantage(
     batch: StepBatch, *, ddof: int, epsilon: float, divide: bool = True
 ) -> NDArray[np.float64]:
-    """A^E: the outcomes R(tau_i) normalised over the rollouts of each group, spread over steps.
+    """A^E: outcomes normalised over the rollouts of each group, spread over steps, float64 (S,).
 
-    Args:
-        batch: S steps.
-        ddof: Degrees of freedom in the standard deviation.
-        epsilon: Added to the standard deviation.
-        divide: Whether to divide by the standard deviation.
-
-    Returns:
-        float64 (S,), constant within a rollout.
+    `normalize` has the arguments.
     """
     totals, starts, lengths = outcomes(batch.reward, batch.rollout)
     groups = joint_codes(batch.group[starts])

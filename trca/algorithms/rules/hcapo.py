@@ -64,11 +64,7 @@ def hcapo(
 ) -> NDArray[np.float64]:
     """The advantage A^E + omega A^Q of every step, float64 (S,).
 
-    Args:
-        batch: S steps.
-        parameters: The settings that the equations name.
-        hindsight_logprobs: float64 (S,), h of each step of a successful rollout.
-        epsilon: Added to the standard deviations (ddof 1).
+    ``hindsight_logprobs`` has h of each step of a successful rollout, float64 (S,).
     """
     starts, lengths = rollout_spans(batch.rollout)
     number = np.repeat(np.arange(len(starts)), lengths)

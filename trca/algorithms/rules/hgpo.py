@@ -72,16 +72,7 @@ _ZERO: Final = 1e-9
 def hgpo(
     batch: StepBatch, parameters: HGPOParameters, *, epsilon: float = 1e-6
 ) -> NDArray[np.float64]:
-    """The weighted mean of every step's advantages over the levels of history.
-
-    Args:
-        batch: S steps.
-        parameters: The settings that the equations name.
-        epsilon: Added to the standard deviations (ddof 0).
-
-    Returns:
-        float64 (S,); 0 for a step from a state without another step in the group.
-    """
+    """The weighted mean of every step's advantages over the levels of history, float64 (S,)."""
     returns = discounted_returns(batch.reward, batch.rollout, parameters.gamma)
     returns -= parameters.invalid_action_penalty * ~batch.parsed
     states = anchors_before(batch, parameters.anchor, parameters.similarity)

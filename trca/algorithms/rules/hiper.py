@@ -124,14 +124,7 @@ def hiper(
 ) -> Credited:
     """The advantages of switches, subgoals and actions, and the targets of three values.
 
-    Args:
-        batch: S steps.
-        parameters: The settings that the equations name.
-        values: The critic's values, with three heads.
-        plans: Switches, subgoals and their tokens.
-
-    Returns:
-        Advantages of the tokens; the advantage of a step is the mean over its trained tokens.
+    The advantage of a step is the mean over its trained tokens.
 
     Raises:
         ValueError: For a critic without three heads.
@@ -205,16 +198,7 @@ def hiper(
 def _over_segments(
     differences: NDArray[np.float64], weights: NDArray[np.float64], rollout: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """A_k = delta_k + w_k A_(k+1) over the segments of each rollout, by doubling the horizon.
-
-    Args:
-        differences: float64 (K,), delta.
-        weights: float64 (K,), w.
-        rollout: int64 (K,), the rollout of each segment; contiguous.
-
-    Returns:
-        float64 (K,).
-    """
+    """A_k = delta_k + w_k A_(k+1) over the segments of each rollout, by doubling the horizon."""
     advantages, weights = differences.copy(), weights.copy()
     first, lengths = rollout_spans(rollout)
     weights[first + lengths - 1] = 0.0

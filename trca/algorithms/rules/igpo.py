@@ -83,17 +83,7 @@ def igpo(
     final_word_set_f1: NDArray[np.float64],
     epsilon: float = 1e-6,
 ) -> NDArray[np.float64]:
-    """The discounted sum of normalised gains and final F1 from every step on, float64 (S,).
-
-    Args:
-        batch: S steps.
-        parameters: The settings that the equations name.
-        answer_logprobs: float64 (S,), mean log-probability of the right answer's tokens after the
-            prompt of each step.
-        final_word_set_f1: float64 (S,), F1 of the words of the rollout's answer, repeated for each
-            step.
-        epsilon: Added to the standard deviations (ddof 0).
-    """
+    """The discounted sum of normalised gains and final F1 from every step on, float64 (S,)."""
     worth = np.exp(answer_logprobs) if parameters.gain == "probability" else answer_logprobs
     starts, lengths = rollout_spans(batch.rollout)
     last = np.zeros(len(batch), dtype=np.int64)

@@ -61,9 +61,5 @@ class ImitationParameters(TextParameters):
 
 @CREDIT_RULES.register("imitation")
 def imitation(batch: StepBatch) -> NDArray[np.float64]:
-    """1 for every step, float64 (S,).
-
-    Args:
-        batch: S steps.
-    """
+    """1 for every step, float64 (S,)."""
     return np.ones(len(batch))

@@ -58,13 +58,7 @@ class ReinforcePlusPlusParameters(TextParameters):
 def reinforce_plus_plus(
     batch: StepBatch, parameters: ReinforcePlusPlusParameters, *, epsilon: float = 1e-8
 ) -> NDArray[np.float64]:
-    """The return of every step, normalised over the batch, float64 (S,).
-
-    Args:
-        batch: S steps.
-        parameters: The settings that the equations name.
-        epsilon: Added to the standard deviation (ddof 1).
-    """
+    """The return of every step, normalised over the batch, float64 (S,)."""
     if parameters.group_baseline:
         values = trajectory_advantage(batch, ddof=0, epsilon=0.0, divide=False)
     else:

@@ -55,13 +55,7 @@ class RewardFlowParameters(StepCreditParameters):
 def rewardflow(
     batch: StepBatch, parameters: RewardFlowParameters, *, epsilon: float = 1e-6
 ) -> NDArray[np.float64]:
-    """The advantage A^E + omega A^S of every step, float64 (S,).
-
-    Args:
-        batch: S steps.
-        parameters: The settings that the equations name.
-        epsilon: Added to the standard deviations.
-    """
+    """The advantage A^E + omega A^S of every step, float64 (S,)."""
     divide, gamma = parameters.normalizer == "std", parameters.gamma
     before, after = anchors_around(batch, parameters.anchor, parameters.similarity)
     states = int(max(before.max(initial=-1), after.max(initial=-1))) + 1

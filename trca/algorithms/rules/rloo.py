@@ -41,14 +41,7 @@ class RLOOParameters(TextParameters):
 
 @CREDIT_RULES.register("rloo")
 def rloo(batch: StepBatch) -> NDArray[np.float64]:
-    """The outcome of the rollout minus the mean outcome of the rest of the group, for every step.
-
-    Args:
-        batch: S steps.
-
-    Returns:
-        float64 (S,), constant within a rollout.
-    """
+    """The outcome minus the mean outcome of the rest of the group, for every step, float64 (S,)."""
     totals, starts, lengths = outcomes(batch.reward, batch.rollout)
     groups = joint_codes(batch.group[starts])
     size = np.bincount(groups)[groups]

@@ -60,16 +60,7 @@ class ShapedReturnParameters(TextParameters):
 def shaped_return(
     batch: StepBatch, parameters: ShapedReturnParameters, *, epsilon: float = 1e-6
 ) -> NDArray[np.float64]:
-    """The normalised sum of outcome and rubric rewards, of the rollout or from each step on.
-
-    Args:
-        batch: S steps.
-        parameters: The settings that the equations name.
-        epsilon: Added to the standard deviation (ddof 1).
-
-    Returns:
-        float64 (S,).
-    """
+    """The normalised sum of all rewards of the rollout, or from each step on, float64 (S,)."""
     rubric = trca_reward(*batch.rubric_rewards(parameters.budgets), parameters.lambda_)
     shaped = replace(batch, reward=batch.reward + rubric)
     if not parameters.return_to_go:

@@ -90,16 +90,8 @@ def stepsearch(
 ) -> Credited:
     """The generalized advantages of rewards for searches and for the final answer.
 
-    Args:
-        batch: S steps.
-        parameters: The settings that the equations name.
-        gold_passages: S tuples of texts, the passages that support the task's answer.
-        final_f1: float64 (S,), F1 of the rollout's answer, repeated for each step.
-        values: The critic's values.
-        epsilon: Added to the standard deviation.
-
-    Returns:
-        As `turn_ppo`.
+    ``gold_passages`` has the texts that support the answer of each step's task, ``final_f1`` the F1
+    of the answer of its rollout, float64 (S,).
 
     Raises:
         ValueError: For a batch without texts.
@@ -113,17 +105,7 @@ def stepsearch(
 
 
 def search_rewards(batch: StepBatch, gold_passages: Sequence[Sequence[str]]) -> NDArray[np.float64]:
-    """G - P of every step, float64 (S,).
-
-    Processes groups in blocks of about 16,384 steps, which bounds the memory.
-
-    Args:
-        batch: S steps.
-        gold_passages: S tuples of texts, at least one in each.
-
-    Raises:
-        ValueError: For a batch without texts.
-    """
+    """G - P of every step, float64 (S,), in blocks of about 16,384 steps to bound the memory."""
     rewards = np.zeros(len(batch))
     if not len(batch):
         return rewards
@@ -183,12 +165,7 @@ def _of_groups(
 def _best_before(values: NDArray[np.float64], rollout: NDArray[np.int64]) -> NDArray[np.float64]:
     """The largest of each column over the earlier steps of the rollout, by doubling the horizon.
 
-    Args:
-        values: float64 (S, J), at least 0.
-        rollout: int64 (S,), contiguous.
-
-    Returns:
-        float64 (S, J); 0 on a rollout's first step.
+    float64 (S, J); 0 on the first step of a rollout.
     """
     starts, lengths = rollout_spans(rollout)
     place = np.arange(len(rollout)) - np.repeat(starts, lengths)
@@ -210,9 +187,9 @@ def cosines(
 ) -> NDArray[np.float64]:
     """The TF-IDF cosines of documents with chosen documents of the collection.
 
-    A document is a text in a collection. A word that occurs n times has the weight
-    n (ln((1 + N) / (1 + N_w)) + 1), if N_w of the N documents of the collection have the word.
-    Words have two letters or more, in lower case.
+    A document is a text in a collection. A word that occurs n times has the weight n (ln((1 + N) /
+    (1 + N_w)) + 1), if N_w of the N documents of the collection have the word. Words have two
+    letters or more, in lower case.
 
     Args:
         texts: The texts.

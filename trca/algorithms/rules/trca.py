@@ -101,12 +101,6 @@ def trca(
     """The advantage A^TRCA of every step, float64 (S,).
 
     The advantage weighs the action's tokens of the step: `trca.records.step_batch.action_mask_of`.
-
-    Args:
-        batch: S steps.
-        parameters: The settings that the equations name.
-        ddof: Degrees of freedom in the standard deviations.
-        epsilon: epsilon_norm, added to the standard deviations.
     """
     parts = trca_parts(batch, parameters, ddof=ddof, epsilon=epsilon)
     return parts.episode + parts.step
@@ -126,7 +120,7 @@ class TRCAParts(NamedTuple):
 def trca_parts(
     batch: StepBatch, parameters: TRCAParameters, *, ddof: int = 0, epsilon: float = 1e-6
 ) -> TRCAParts:
-    """Return, A^E and A^S of every step; the arguments are the arguments of `trca`."""
+    """Return, A^E and A^S of every step; takes the arguments of `trca`."""
     foundational, breakthrough = batch.rubric_rewards(parameters.budgets)
     if parameters.ablation == "without_foundational":
         foundational = np.zeros_like(foundational)
@@ -147,28 +141,12 @@ def trca_parts(
 
 
 def stages(batch: StepBatch) -> NDArray[np.int64]:
-    """Stage of each step: earlier steps where an Execution operator fires for the first time.
-
-    Each rollout begins with stage 0.
-
-    Args:
-        batch: S steps.
-
-    Returns:
-        int64 (S,), from 0.
-    """
+    """Stage of each step, int64 (S,), from 0 in each rollout."""
     return segment_numbers(batch.milestones(), batch.rollout)
 
 
 def failed_share(batch: StepBatch) -> NDArray[np.float64]:
-    """The share of failed rollouts in the group of each step.
-
-    Args:
-        batch: S steps.
-
-    Returns:
-        float64 (S,), from 0 to 1.
-    """
+    """The share of failed rollouts in the group of each step, float64 (S,)."""
     won, starts, lengths = outcomes(batch.won.astype(np.float64), batch.rollout)
     groups = joint_codes(batch.group[starts])
     share = 1.0 - np.bincount(groups, won) / np.maximum(np.bincount(groups), 1)
