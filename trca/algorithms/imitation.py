@@ -42,9 +42,7 @@ _RESULTS: Final = ("success_rate", "score", "measures")
 class DemonstratorTeacher:
     """Responses with the actions of the environment's demonstrator.
 
-    Attributes:
-        response_format: Format of the responses.
-        acts: Whether the demonstrator acts; otherwise it labels the states of the policy.
+    If the demonstrator does not act, it labels the states of the policy.
     """
 
     response_format: ResponseFormat
@@ -62,21 +60,12 @@ class DemonstratorTeacher:
 
 
 class RecordedTeacher:
-    """The responses of recorded rollouts.
-
-    Attributes:
-        acts: True: the responses are played.
-        recordings: Task and number of each recording, in the order of the file.
-    """
+    """The successful rollouts of a file, whose responses are played; the path is for errors."""
 
     acts = True
 
     def __init__(self, rollouts: Iterable[Rollout], path: Path) -> None:
-        """Keeps the successful rollouts of a file; the path is for errors.
-
-        Raises:
-            ValueError: If no rollout is successful, or a rollout is of a role of a team.
-        """
+        """Raises a `ValueError` without a successful rollout, or for rollouts of a team."""
         self._path = path
         rollouts = list(rollouts)
         if roles := sorted({rollout.agent_id for rollout in rollouts} - {DEFAULT_AGENT}):
@@ -102,11 +91,7 @@ class RecordedTeacher:
         return self._steps[number][0]
 
     def response(self, request: GroupRequest, view: View, subgoal: str) -> str:
-        """See `trca.algorithms.rollouts.recording.Teacher`.
-
-        Raises:
-            ValueError: If the environment shows another observation than the recording.
-        """
+        """See `trca.algorithms.rollouts.recording.Teacher`; refuses another observation."""
         assert request.demonstration is not None
         (_, steps), turn = self._steps[request.demonstration], len(view.rollout.steps)
         if turn >= len(steps) or steps[turn][0] != view.observation:
@@ -119,12 +104,7 @@ class RecordedTeacher:
 
 
 def make_teacher(config: Any) -> Teacher:
-    """The teacher of an `ImitationConfig`.
-
-    Raises:
-        OSError: If the file of recorded rollouts cannot be read.
-        ValueError: If the file is not a file of rollouts, or has no successful rollout.
-    """
+    """The teacher of an `ImitationConfig`; the errors are those of its file of rollouts."""
     if config.settings.demonstrations == "recorded":
         path = find(config.settings.recorded_rollouts)
         return _recorded(path, versions(path))
@@ -221,13 +201,7 @@ class ImitationConfig(TextAlgorithmConfig[ImitationParameters]):
         self.env_runner_cls = ImitationRunner
 
     def validate(self) -> None:
-        """Checks every setting.
-
-        Raises:
-            ValueError: If one of ``demonstrations: recorded`` and ``recorded_rollouts`` is set
-                without the other, the file has no successful rollout, or a setting needs the
-                probabilities of a sampler, which demonstrations lack.
-        """
+        """Checks every setting, the file of rollouts too."""
         super().validate()
         settings = self.settings
         if (settings.demonstrations == "recorded") != bool(settings.recorded_rollouts):

@@ -47,8 +47,7 @@ DECIDED: Final = 1.96
 class Branches:
     """Teacher that plays the first responses of a recorded rollout, then leaves the turn.
 
-    Attributes:
-        responses: The responses of each branch, by the number of its demonstration.
+    ``responses`` has the responses of each branch, by the number of its demonstration.
     """
 
     acts = True
@@ -89,8 +88,8 @@ class Audit:
         halves: float64 (2, S), A(t) from the odd and from the even playouts.
         credit: By rule: float64 (S,), its advantages.
         skipped: By rule: the reason why it has none.
-        group: int64 (S,), number of the task of the step.
-        rollout: int64 (S,), number of the rollout of the step.
+        group: int64 (S,), number of the task.
+        rollout: int64 (S,), number of the rollout.
         fired: bool (S, 4), the types of the step, in the order of `STEP_TYPES`.
         playouts: Number of played rollouts.
     """
@@ -196,12 +195,6 @@ def rules_of(settings: TextParameters) -> tuple[dict[str, BoundRule], dict[str, 
 def sample(runner: BranchRunner, tasks: int, size: int, seed: int) -> list[Rollout]:
     """Samples rollout groups of training tasks, as an iteration of training does.
 
-    Args:
-        runner: The runner with the policy.
-        tasks: Number of tasks, drawn from the training split.
-        size: Rollouts of each task.
-        seed: Seed of the draw and of the rollouts.
-
     Raises:
         ValueError: If no rollout is finished, or the rollouts are of a team.
     """
@@ -229,14 +222,8 @@ def audit(
 ) -> Audit:
     """Measures A(t) on some rollouts, and credits all rollouts by each rule.
 
-    Args:
-        runner: The runner that sampled the rollouts.
-        rollouts: Complete rollout groups.
-        rules: Credit rules by name.
-        branched: Number of rollouts whose steps are measured, drawn at random.
-        playouts: Playouts M from each state.
-        seed: Seed of the draw and of the playouts.
-        progress: Receives the number of finished states, and of all states.
+    Draws ``branched`` rollouts at random, and plays each of their states to the end ``playouts``
+    times. ``progress`` receives the number of finished states, and of all states.
 
     Raises:
         ValueError: If an environment does not replay exactly, or playouts are missing.

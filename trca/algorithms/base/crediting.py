@@ -30,14 +30,7 @@ NEAR_ZERO: Final = 1e-6
 
 @dataclass(frozen=True)
 class CreditedRollouts:
-    """Rollouts of an agent with their advantages.
-
-    Attributes:
-        agent: The agent.
-        rollouts: Its rollouts.
-        batch: Columns of the steps.
-        tokens: Columns of the response tokens.
-    """
+    """Rollouts of an agent with their advantages, and columns of steps and response tokens."""
 
     agent: str
     rollouts: list[Rollout]
@@ -148,13 +141,7 @@ def teaching_groups(rollouts: Sequence[Rollout]) -> set[int]:
 
 
 def teaching(rollouts: Sequence[Rollout], on_zero_advantage: OnZeroAdvantage) -> list[Rollout]:
-    """The rollouts of the update, in their order.
-
-    Args:
-        rollouts: Rollouts with their advantages.
-        on_zero_advantage: ``keep``, or the unit that is left out: ``drop_groups`` or
-            ``drop_rollouts``.
-    """
+    """The rollouts of the update, in their order; see the setting ``on_zero_advantage``."""
     if on_zero_advantage == "drop_groups":
         groups = teaching_groups(rollouts)
         return [rollout for rollout in rollouts if rollout.group in groups]

@@ -143,7 +143,7 @@ class ActorCriticLearner(TextLearner):
     updater_class: ClassVar[type[PolicyUpdater]] = ActorCriticUpdater
 
     def value_rows(self, rows: Rows, module_id: str | None = None) -> NDArray[np.float32]:
-        """Values of the text before each response token: float32 (sum of R, H).
+        """Values of the text before each response token, float32 (sum of R, H).
 
         All learners take part, each with its rows. Without ``module_id`` the only policy answers.
         """
@@ -155,17 +155,9 @@ class ActorCriticLearner(TextLearner):
 def value_loss(
     values: Tensor, old: Tensor, targets: Tensor, weight: Tensor, clip: float | None
 ) -> tuple[Tensor, Tensor]:
-    """The clipped squared error of values.
+    """The clipped squared error of K values, and the weighted share that the clip stops; scalars.
 
-    Args:
-        values: float (K,), with gradient.
-        old: float (K,), V_old.
-        targets: float (K,).
-        weight: float (K,), weight of each.
-        clip: How far a value may move from the old one; None for no limit.
-
-    Returns:
-        The loss, and the weighted share of values whose gradient the clip stops, both scalars.
+    ``clip`` is the largest difference to the old value; None for no limit.
     """
     error = (values - targets).square()
     if clip is None:

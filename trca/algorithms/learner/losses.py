@@ -158,13 +158,7 @@ def row_weights(
 def objective(
     inputs: LossInputs, logprobs: Tensor, entropy: Tensor, settings: LossSettings
 ) -> LossTerms:
-    """The loss of a micro-batch.
-
-    Args:
-        inputs: The micro-batch.
-        logprobs: float (K,), log pi of each token, with gradient.
-        entropy: float (K,), entropy of the distribution of each token.
-        settings: The constants.
+    """The loss of a micro-batch, from log pi with gradient and entropy of each token, (K,) each.
 
     Raises:
         ValueError: For an unknown ratio level or KL kind, a KL weight without a reference, or
@@ -232,18 +226,7 @@ def log_importance_ratio(
     rows: int,
     level: RatioLevel,
 ) -> Tensor:
-    """The logarithm of the importance ratio rho of each action or token.
-
-    Args:
-        logprobs: float (K,), log pi.
-        old_logprobs: float (K,), log pi_old.
-        row: int64 (K,), the row of each token.
-        action_mask: bool (K,), whether the token belongs to its row's action.
-        rows: Number of rows B.
-        level: ``action``, ``action_mean`` or ``token``.
-
-    Returns:
-        float (B,), or (K,) for tokens; 0 without an action.
+    """The logarithm of the importance ratio rho: (B,), or (K,) for tokens; 0 without an action.
 
     Raises:
         ValueError: For an unknown level.
@@ -261,34 +244,16 @@ def log_importance_ratio(
 def clipped_surrogate(
     ratio: Tensor, advantage: Tensor, clip_low: float, clip_high: float
 ) -> Tensor:
-    """max(-rho A, -clip(rho, 1 - low, 1 + high) A): the objective's min, as a loss.
-
-    Args:
-        ratio: float (n,).
-        advantage: float (n,).
-        clip_low: The lower bound of the ratio is 1 - clip_low.
-        clip_high: The upper bound of the ratio is 1 + clip_high.
-
-    Returns:
-        float (n,).
-    """
+    """max(-rho A, -clip(rho, 1 - low, 1 + high) A): the objective's min, as a loss, float (n,)."""
     clipped = ratio.clamp(1.0 - clip_low, 1.0 + clip_high)
     return torch.maximum(-ratio * advantage, -clipped * advantage)
 
 
 def kl_estimate(logprobs: Tensor, other: Tensor, kind: KLKind) -> Tensor:
-    """Estimates of KL(p, q) at samples of p, from d = log p - log q clamped to +-20.
+    """Estimates of KL(p, q) at samples of p, (K,), from d = log p - log q clamped to +-20.
 
     k1 = d, k2 = d^2 / 2, k3 = exp(-d) + d - 1; "k3+" has the value of k3 and the gradient of k2.
     Only the gradient of k2 on samples of p equals the gradient of the divergence on average.
-
-    Args:
-        logprobs: float (K,), log p.
-        other: float (K,), log q.
-        kind: The estimator.
-
-    Returns:
-        float (K,).
 
     Raises:
         ValueError: For an unknown kind.

@@ -52,11 +52,7 @@ class TokenBatch:
 def token_batch(
     rows: Rows, scored: NDArray[np.bool_], device: Any, share: bool = False
 ) -> TokenBatch:
-    """Makes the tensors of at least one row.
-
-    ``scored`` marks the response tokens that the pass scores, (sum of R,); ``share`` says whether
-    the model can share prefixes.
-    """
+    """The tensors of at least one row; ``scored`` marks the scored response tokens, (sum of R,)."""
     lengths, responses = rows.lengths, rows.response_lengths
     width = padded(int(lengths.max()))
     ids = np.zeros((len(rows), width), dtype=np.int64)
@@ -79,13 +75,10 @@ def token_batch(
 
 
 class ForwardPass(NamedTuple):
-    """A forward pass.
+    """A forward pass; ``last`` is True for the last pass over its rows, on all learners.
 
-    Attributes:
-        batch: The tensors.
-        last: Whether the pass is the last over its rows, on all learners.
-        rows: The rows; None in a pass over no rows.
-        places: int64 (n,), the places of the rows in the mini-batch; None in a pass over no rows.
+    A pass over no rows has no ``rows`` and no ``places``, their places in the mini-batch, int64
+    (n,).
     """
 
     batch: TokenBatch
@@ -98,10 +91,7 @@ class ForwardPass(NamedTuple):
 class Reduction:
     """Sums over all learners, which call each method together.
 
-    Attributes:
-        distributed: Whether there are several learners.
-        sharded: Whether the learners split the model. FSDP adds the gradients up then.
-        device: The device of this learner.
+    FSDP adds the gradients up if the learners split the model, ``sharded``.
     """
 
     distributed: bool
@@ -109,10 +99,7 @@ class Reduction:
     device: Any
 
     def numbers(self, values: Any, largest: bool = False) -> Any:
-        """The sum of each number over all learners, or with ``largest`` the largest of each.
-
-        Returns float64 (n,); the values themselves for one learner.
-        """
+        """The sum of each number over all learners, or the largest of each: float64 (n,)."""
         if not self.distributed:
             return values
         tensor = torch.from_numpy(np.asarray(values, dtype=np.float64)).to(self.device)
@@ -166,10 +153,7 @@ class ForwardPasses:
             yield ForwardPass(nothing, number == most)
 
     def run(self, batch: TokenBatch, reference: bool = False) -> dict[str, Tensor]:
-        """Runs one pass of the policy or of the frozen reference.
-
-        Returns ``logprobs`` and ``entropy`` of the scored tokens, float32 (K,) each.
-        """
+        """``logprobs`` and ``entropy`` of the scored tokens, float32 (K,) each, by one pass."""
         with (
             self._module.network(reference) as model,
             last_mlp_at(model, batch.row, batch.position, batch.shared),
@@ -185,10 +169,7 @@ class ForwardPasses:
             )
 
     def score(self, rows: Rows, reference: bool = False) -> NDArray[np.float32]:
-        """Log-probabilities of the scored response tokens, without a gradient: float32 (sum of R,).
-
-        Tokens that are not scored have 0.
-        """
+        """Log-probabilities of response tokens without a gradient, float32 (sum of R,), else 0."""
         scores = np.zeros(len(rows.old_logprobs), dtype=np.float32)
         with torch.no_grad():
             for each in self.over(rows):
@@ -211,19 +192,13 @@ class ForwardPasses:
 def last_mlp_at(
     model: Any, row: Tensor, position: Tensor, shared: SharedPrefixes | None = None
 ) -> Iterator[None]:
-    """Runs the last ``mlp`` of a model only at the positions that predict a counted token.
+    """Runs the last ``mlp`` of a model only at the positions that predict a counted token, (K,).
 
     No layer after it mixes positions, so most of its output is never read: nine of ten positions
     for short responses. The result is the same, with zeros elsewhere. An update of a three-layer
     model takes 16% less time; a deep model saves one layer's share. Does nothing for models without
     such an ``mlp``, and under gradient checkpointing: its backward pass runs the layer again after
     this context.
-
-    Args:
-        model: A Hugging Face causal LM.
-        row: int64 (K,), rows of the counted positions.
-        position: int64 (K,), the counted positions.
-        shared: The distinct prefixes that run instead of the rows; None runs the rows.
     """
     layers = getattr(model.base_model, "layers", None)
     mlp = getattr(layers[-1], "mlp", None) if layers else None

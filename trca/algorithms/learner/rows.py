@@ -130,15 +130,8 @@ class Rows:
         """One epoch of mini-batches of at most ``size`` rows, over all learners.
 
         Every learner draws the same shuffle and takes its rows of each mini-batch, sometimes no
-        row. So all learners take part in the same number of updates.
-
-        Args:
-            size: Largest mini-batch, over all learners.
-            key: Seed of the shuffle.
-
-        Yields:
-            This learner's rows of the mini-batch, and the factor that scales the weights of the
-            mini-batch to the sum of all weights.
+        row. So all learners take part in the same number of updates. The factor scales the weights
+        of a mini-batch to the sum of all weights.
         """
         count = -(-self.total // size)
         place = np.full(self.total, -1, dtype=np.int64)
@@ -150,10 +143,9 @@ class Rows:
     def microbatches(self, token_budget: int) -> Iterator[tuple[NDArray[np.int64], Rows]]:
         """Rows of similar length, as many as fit the budget of padded tokens (at least one).
 
-        Yields the row indices and the rows of each micro-batch. Rows of one padded length are in
-        the order of their tokens, so that rows with equal beginnings share a micro-batch; see
-        `trca.policies.shared_prefixes`. A row that another row continues, as in a conversation,
-        follows that row.
+        Yields row indices and rows. Rows of one padded length are in the order of their tokens, so
+        that rows with equal beginnings share a micro-batch; see `trca.policies.shared_prefixes`. A
+        row that another row continues, as in a conversation, follows that row.
         """
         tokens = np.split(self.tokens, np.cumsum(self.lengths)[:-1]) if len(self) else []
         texts = [row.tobytes() for row in tokens]
@@ -204,16 +196,9 @@ def make_rows(
     constant_steps: int = 1,
     optional: OptionalColumns | None = None,
 ) -> Rows:
-    """Makes the rows of an iteration.
+    """Makes the rows of an iteration from rollouts with advantages, and the columns of their steps.
 
-    Args:
-        rollouts: The rollouts, with their advantages.
-        batch: Their columns.
-        aggregation: The weighting of rows; see `row_weights`.
-        train_malformed: Whether all tokens of a response without a readable action are the action;
-            else such a response has no action token.
-        constant_steps: The constant of aggregation ``rollout_sum``.
-        optional: The optional columns of these rollouts.
+    ``train_malformed`` makes all tokens of a response without an action the action.
     """
     steps = [step for rollout in rollouts for step in rollout.steps]
     responses = np.array([len(s.response_ids) for s in steps], dtype=np.int64)
@@ -277,10 +262,7 @@ def join_roles(parts: Sequence[Rows]) -> Rows:
 def scored_rows(
     prompts: Sequence[NDArray[np.int32]], responses: Sequence[NDArray[np.int32]]
 ) -> Rows:
-    """Makes rows for scoring: all response tokens count, and no row has a weight.
-
-    Prompts and responses are int32 (P,) and (R,) each.
-    """
+    """Rows for scoring int32 (P,) and (R,): all response tokens count, and no row has a weight."""
     count = len(prompts)
     lengths = np.array([len(ids) for ids in responses], dtype=np.int64)
     zeros = np.zeros(int(lengths.sum()), dtype=np.float32)
