@@ -42,11 +42,6 @@ _HYBRID: Final = frozenset({"qwen3_5_text", "qwen3_next"})
 def check_model(name: str, prompt_tokens: int, new_tokens: int) -> None:
     """Refuses an unsupported model before any weight is loaded.
 
-    Args:
-        name: Folder or Hugging Face name.
-        prompt_tokens: Largest number of tokens of a prompt.
-        new_tokens: Largest number of tokens of a response.
-
     Raises:
         ValueError: In one line: the model, the reason and the fix.
     """

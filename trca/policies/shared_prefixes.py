@@ -92,16 +92,9 @@ def share_prefixes(
 def hidden_places(
     input_ids: Tensor, row: Tensor, position: Tensor, shared: SharedPrefixes | None
 ) -> tuple[dict[str, Any], Tensor, Tensor]:
-    """Returns the inputs of a forward pass, and the indices of row positions in its hidden states.
+    """The inputs of a forward pass, and two indices of its hidden states, int64 (K,) each.
 
-    Args:
-        input_ids: int64 (B, L), the padded rows.
-        row: int64 (K,), the row of each position.
-        position: int64 (K,), the column of each position.
-        shared: The distinct prefixes of the rows; `None` to run the padded rows.
-
-    Returns:
-        The arguments of the pass, and the first two indices of the hidden states, int64 (K,) each.
+    They are those of row positions: without ``shared`` the pass runs the padded rows.
     """
     if shared is None:
         return {"input_ids": input_ids}, row, position
@@ -141,17 +134,8 @@ def attention(
 ) -> tuple[Tensor, None]:
     """Computes attention, with the signature of Hugging Face's attention functions.
 
-    Args:
-        module: The attention layer.
-        query: Shape (1, heads, U, d).
-        key: Shape (1, key-value heads, U, d).
-        value: Shape (1, key-value heads, U, d).
-        attention_mask: Ignored with shared prefixes: attention is causal along the rows.
-        shared_prefixes: The rows; `None` for PyTorch's attention over the given tokens.
-        kwargs: Further arguments of the model.
-
-    Returns:
-        Shape (1, U, heads, d).
+    ``query``, ``key`` and ``value`` have the shape (1, heads, U, d), the result (1, U, heads, d).
+    With shared prefixes the mask is ignored: attention is causal along the rows.
     """
     if shared_prefixes is None:
         return sdpa_attention_forward(module, query, key, value, attention_mask, **kwargs)

@@ -38,12 +38,10 @@ SNAPSHOT_UPDATES: Final = 100
 
 @dataclass(frozen=True)
 class Stage:
-    """A stage of imitation.
+    """A stage of imitation, of a number of optimizer steps, ``updates``.
 
-    Attributes:
-        randomness: Probability p that the demonstrator takes a random admissible action. With
-            probability 1 - p it takes a sensible action.
-        updates: Optimizer steps.
+    With probability ``randomness`` the demonstrator takes a random admissible action, else a
+    sensible action.
     """
 
     randomness: float
@@ -103,13 +101,7 @@ class TinySpec:
 
 @dataclass(frozen=True)
 class Example:
-    """One demonstrated step, as text.
-
-    Attributes:
-        prompt: Input of the policy.
-        action: Action of the demonstrator.
-        response: Response that takes the action.
-    """
+    """One demonstrated step, as text: prompt, and response that takes the demonstrator's action."""
 
     prompt: str
     action: str
@@ -128,20 +120,8 @@ def demonstrate(
 ) -> list[Example]:
     """Plays complete episodes of random tasks by `Demonstrations` and collects their steps.
 
-    With plans the prompt shows the subgoal of the agent's last step.
-
-    Args:
-        envs: The environment, or several similar environments.
-        randomness: Probability of a random admissible action.
-        steps: Least number of steps. The last episode is played to its end.
-        seed: Seed of the tasks and of the random actions.
-        history_length: Past actions in the prompt.
-        tick: Receives the progress.
-        deliberate: Prefixes of actions that are never random.
-        response_format: Format of the responses.
-
-    Raises:
-        ValueError: If an environment has no demonstrator, or admits only deliberate actions.
+    Ends after at least ``steps`` steps. With plans the prompt shows the subgoal of the agent's last
+    step.
     """
     draw = random.Random(seed)
     plans = response_format.write_plan is not None
@@ -183,23 +163,17 @@ def imitate(
     tick: Report,
     snapshot: Path | None = None,
 ) -> float:
-    """Trains a causal LM on prompts and responses, one epoch per stage.
+    """Trains a causal LM in place on prompts and responses, one epoch per stage.
 
     The loss of a row is the mean over its response plus ``prompt_weight`` times the mean over its
-    prompt. The optimizer is AdamW. The learning rate rises linearly, then falls along a cosine to
-    a twentieth. Each thread computes the gradients of a part of the batch: on such small tensors
-    this is 1.5 times as fast as PyTorch's threads within an operation.
+    prompt. The optimizer is AdamW. The learning rate rises linearly, then falls along a cosine to a
+    twentieth. Each thread computes the gradients of a part of the batch: on such small tensors this
+    is 1.5 times as fast as PyTorch's threads within an operation.
 
-    Args:
-        model: A Hugging Face causal LM, trained in place.
-        stages: Rows of each stage.
-        spec: Batch size, learning rate, weight of the prompt, seed of the order, and threads.
-        tick: Receives the progress.
-        snapshot: File for the state, written every `SNAPSHOT_UPDATES` updates. If the file exists,
-            imitation resumes from it, and the result is bit for bit that of an uninterrupted run.
+    The state goes to the file ``snapshot`` every `SNAPSHOT_UPDATES` updates. If the file exists,
+    imitation resumes from it, and the result is bit for bit that of an uninterrupted run.
 
-    Returns:
-        The response loss in nats per token, mean over the last twentieth of the updates.
+    Returns the response loss in nats per token, mean over the last twentieth of the updates.
     """
     total = sum(len(rows) // spec.batch_size for rows in stages)
     parameters = list(model.parameters())

@@ -175,11 +175,7 @@ class Agreement:
 
 
 def rules_of(settings: TextParameters) -> tuple[dict[str, BoundRule], dict[str, str]]:
-    """The credit rule of each algorithm, with the settings of a run that the algorithm has.
-
-    Returns:
-        The rules by algorithm; and by algorithm the reason why it has no rule here.
-    """
+    """The rule of each algorithm with a run's settings; or, by algorithm, the lacking reads."""
     rules, skipped = dict[str, BoundRule](), dict[str, str]()
     for name, model in parameter_models().items():
         shared = {**switch(settings.flat(), name), "gold_in_training": True}

@@ -39,11 +39,7 @@ class CreditedRollouts:
 
 
 class Crediting:
-    """Applies the credit rule of an algorithm. The rollouts of each agent are credited separately.
-
-    Attributes:
-        operators: Rubric operators by agent.
-    """
+    """Applies the credit rule of an algorithm to the rollouts of each agent separately."""
 
     def __init__(
         self,
@@ -61,11 +57,7 @@ class Crediting:
         return [self._credit(agent, played) for agent, played in by_agent(rollouts).items()]
 
     def rows(self, credited: Sequence[CreditedRollouts]) -> tuple[dict[str, Rows], int]:
-        """The rows that each policy learns from.
-
-        Returns:
-            Rows by policy, and the number of rollouts that are left out of the update.
-        """
+        """The rows that each policy learns from, and the number of left-out rollouts."""
         config, left_out = self._config, 0
         parts: dict[str, list[Rows]] = {}
         for each in credited:

@@ -137,15 +137,7 @@ def add_replayed(
     categories: NDArray[np.int8],
     settings: TextParameters,
 ) -> Rows:
-    """Adds the rows of replayed rollouts to rows; every replayed rollout has the same weight.
-
-    Args:
-        rows: The rows of the iteration.
-        replayed: The replayed rollouts, with their advantages.
-        weight: Weight of the replayed rollouts; the iteration's rollouts have weight 1.
-        categories: int8 (M,), the categories of the library that judged the replayed rollouts.
-        settings: The parameters ``aggregation``, ``train_malformed`` and ``constant_steps``.
-    """
+    """Adds the rows of replayed rollouts with equal weights; ``categories`` are int8 (M,)."""
     if not replayed:
         return rows
     batch = StepBatch.from_rollouts(replayed, categories)

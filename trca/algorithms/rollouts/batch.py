@@ -48,8 +48,7 @@ class GroupRequest:
 def derive_seed(*key: int | str) -> int:
     """A seed below 2**63 for a key, such as (run seed, iteration, group, rollout, turn).
 
-    The seed is a pure function of the key, independent of the process that samples. Any change of
-    the key gives an unrelated seed.
+    The same key gives the same seed in any process; another key gives an unrelated one.
     """
     digest = blake2b("\x1f".join(map(repr, key)).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little") >> 1
@@ -57,14 +56,11 @@ def derive_seed(*key: int | str) -> int:
 
 @dataclass
 class RolloutBatch:
-    """The rollouts of several groups.
+    """The rollouts of several groups, ordered by group and index.
 
-    Attributes:
-        rollouts: Finished rollouts, ordered by group and index.
-        failures: The missing rollouts.
-        incidents: All failures, also the failures that a retry repaired.
-        process_memory_mb: Largest memory of a sampling process, in MiB.
-        seconds: Wall-clock seconds in ``generation``, ``environment`` and ``judging``.
+    Missing rollouts are in ``failures``; ``incidents`` has all failures, also the repaired ones.
+    ``process_memory_mb`` is the largest memory of a sampling process, in MiB; ``seconds`` are
+    wall-clock seconds in ``generation``, ``environment`` and ``judging``.
     """
 
     rollouts: list[Rollout] = field(default_factory=list)
