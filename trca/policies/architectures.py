@@ -77,11 +77,7 @@ def check_model(name: str, prompt_tokens: int, new_tokens: int) -> None:
 
 
 def refusal(config: Any) -> str | None:
-    """Returns the reason why an architecture is not supported; `None` for no reason.
-
-    Args:
-        config: A Hugging Face config.
-    """
+    """Returns the reason why the architecture of a config is not supported, or `None`."""
     from transformers import AutoModelForCausalLM, AutoModelForMaskedLM
 
     if config.is_encoder_decoder:

@@ -119,13 +119,7 @@ class LLMModule(TorchRLModule, InferenceOnlyAPI):
         return [*parameters, *self.value_head.parameters()]
 
     def shard(self, device: str) -> None:
-        """Splits policy and reference over the processes of the default group.
-
-        All processes of the group must call this method.
-
-        Args:
-            device: Type of the devices, ``cpu`` or ``cuda``.
-        """
+        """Splits policy and reference over all processes of the default group, which call it."""
         shard(self.model, device, self._mixed)
         if hasattr(self, "reference"):
             shard(self.reference, device, mixed=False)

@@ -64,13 +64,7 @@ class SharedPrefixes:
 def share_prefixes(
     ids: NDArray[np.int64], lengths: NDArray[np.int64], device: Any = "cpu"
 ) -> SharedPrefixes:
-    """Finds the distinct prefixes of rows.
-
-    Args:
-        ids: int64 (B, L), padded on the right.
-        lengths: int64 (B,), the number of tokens of each row without padding.
-        device: Device of the tensors.
-    """
+    """Finds the distinct prefixes of rows (B, L) of these lengths, padded on the right."""
     count, width = ids.shape
     inside = np.arange(width) < lengths[:, None]
     # In the sorted order, a row shares its longest common prefix with the previous row.

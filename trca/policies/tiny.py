@@ -125,10 +125,7 @@ def recipe_of(
     spec: TinySpec | None = None,
     response_format: str = "action",
 ) -> dict[str, Any]:
-    """Returns the full recipe of a tiny policy. A team is represented by the content of its file.
-
-    Takes the arguments of `tiny_policy`.
-    """
+    """Returns the full recipe of a tiny policy; a team by the content of its file."""
     arguments = _arguments(env, env_config or {})
     plans = RESPONSE_FORMATS.get(response_format).write_plan is not None
     team = arguments.get("team")

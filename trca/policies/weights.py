@@ -70,7 +70,7 @@ def check_weights(
 ) -> None:
     """Raises a `ValueError` if names or shapes of weights differ from the `named_tensors` expected.
 
-    ``allowed`` are further names that weights may have.
+    Weights may have the ``allowed`` names, by default the expected ones.
     """
     missing = [name for name in expected if name not in state]
     unknown = [name for name in state if name not in (allowed or expected)]

@@ -339,12 +339,7 @@ class BatchEngine(Engine):
 
 
 class SeveralEngines(Engine):
-    """Sends each request to the engine of its policy (`Request.module`).
-
-    Attributes:
-        engines: Engines by id of their policy.
-        version: Version of the weights of all engines.
-    """
+    """Sends each request to the engine of its policy (`Request.module`)."""
 
     def __init__(self, engines: Mapping[str, Engine]) -> None:
         """Takes one or more open engines of the same class; they share memory."""

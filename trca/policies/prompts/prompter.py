@@ -189,12 +189,7 @@ class Prompter:
         return np.array(tokens, dtype=np.int32)
 
     def with_note(self, prompt_ids: NDArray[np.int32], note: str) -> NDArray[np.int32]:
-        """Adds a line to a prompt, before the tokens that the chat template puts after the text.
-
-        Args:
-            prompt_ids: int32 (P,), a result of `encode`.
-            note: The line.
-        """
+        """Adds a line to a prompt (P,), before the tokens that the chat template appends."""
         one, other = self._ids("a"), self._ids("b")
         after = 0
         while self._chat and after < len(one) and one[-1 - after] == other[-1 - after]:
