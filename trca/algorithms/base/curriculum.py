@@ -18,10 +18,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trca.envs.panel import Panel
-from trca.records import Rollout, episodes
+from trca.records import Floats, Rollout, episodes
 
 
 class Curriculum:
@@ -50,7 +49,7 @@ class Curriculum:
         rest = [task for task in order if task not in played] or order
         return tuple(rest[k % len(rest)] for k in range(start, start + count))
 
-    def weights(self) -> NDArray[np.float64]:
+    def weights(self) -> Floats:
         """The weight of each task, in the order of the panel."""
         counts = np.array([self._counts.get(task, (0.0, 0.0)) for task in self._panel.task_ids])
         p = (counts[:, 0] + 1.0) / (counts[:, 1] + 2.0)

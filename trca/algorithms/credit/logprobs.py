@@ -13,7 +13,7 @@ from trca.algorithms.settings.prompting import engine_tokenizer, make_prompter
 from trca.envs.responses import RESPONSE_FORMATS
 from trca.policies.prompts.control_tokens import response_ids
 from trca.policies.spans import part_of
-from trca.records import Rollout, StepBatch
+from trca.records import Bools, Floats, Rollout, StepBatch
 from trca.records.step_batch import action_mask_of
 
 _THOUGHT: Final = "Now there is enough information to answer."
@@ -31,7 +31,7 @@ class AnswerLogprobs(Read):
 
     gold = True
 
-    def __call__(self, sources: Sources, batch: StepBatch) -> NDArray[np.float64]:
+    def __call__(self, sources: Sources, batch: StepBatch) -> Floats:
         """float64 (S,); a `ValueError` for a task without a known answer."""
         config = sources.config
         tokenizer = engine_tokenizer(config.settings.engine, config.resolved_model())
@@ -40,7 +40,7 @@ class AnswerLogprobs(Read):
         answers = _ANSWERS(sources, batch)
         actions = _ACTIONS(sources, batch)
         responses, parts = [], []
-        known: dict[tuple[str, str], tuple[NDArray[np.int32], NDArray[np.bool_]]] = {}
+        known: dict[tuple[str, str], tuple[NDArray[np.int32], Bools]] = {}
         for (answer, *_), (action, *_) in zip(answers, actions, strict=True):
             if (answer, action) not in known:
                 known[answer, action] = answer_tokens(write, action, answer, tokenizer)
@@ -65,7 +65,7 @@ class AnswerLogprobs(Read):
 
 def answer_tokens(
     write: Callable[[str, str], str], action: str, answer: str, tokenizer: Any
-) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
+) -> tuple[NDArray[np.int32], Bools]:
     """The ids of a response that gives an answer, int32 (R,), and the mask of the answer's ids.
 
     The words of the answer may also occur in tags and thought. The position of its last occurrence
@@ -92,7 +92,7 @@ def answer_tokens(
 class HindsightRead(Read):
     """One pass of the learners over the steps of successful rollouts, float64 (S,)."""
 
-    def __call__(self, sources: Sources, batch: StepBatch) -> NDArray[np.float64]:
+    def __call__(self, sources: Sources, batch: StepBatch) -> Floats:
         """Mean log-probability of each action's tokens, of all tokens without an action; else 0."""
         config = sources.config
         tokenizer = engine_tokenizer(config.settings.engine, config.resolved_model())

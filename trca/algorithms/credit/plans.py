@@ -12,7 +12,7 @@ from trca.algorithms.credit.reads import Read, Sources
 from trca.algorithms.settings.prompting import engine_tokenizer, make_prompter
 from trca.envs.responses import RESPONSE_FORMATS
 from trca.policies.spans import read_response
-from trca.records import StepBatch
+from trca.records import Bools, Ints, StepBatch
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,8 @@ class Plans:
             outside of the parts.
     """
 
-    switch: NDArray[np.bool_]
-    subgoal: NDArray[np.int64]
+    switch: Bools
+    subgoal: Ints
     parts: NDArray[np.int8]
 
 

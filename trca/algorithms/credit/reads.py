@@ -47,10 +47,9 @@ import numpy as np
 
 from trca.common.registry import Registry
 from trca.envs.text_env import MissingPartError
+from trca.records import Floats
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from trca.algorithms.settings.policy_config import PolicyConfig
     from trca.records import Rollout, StepBatch
 
@@ -151,7 +150,7 @@ class FinalMeasure(Read):
         """Chooses the measure by its name in the environment's ``measures``."""
         self._name = name
 
-    def __call__(self, sources: Sources, batch: StepBatch) -> NDArray[np.float64]:
+    def __call__(self, sources: Sources, batch: StepBatch) -> Floats:
         """float64 (S,); a `ValueError` for a rollout without the measure."""
         values = []
         for rollout in sources.rollouts:

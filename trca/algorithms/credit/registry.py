@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from typing import Any, Final, get_type_hints
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trca.algorithms.credit.reads import READS
 from trca.algorithms.settings.parameters import TextParameters
 from trca.algorithms.settings.types import CREDIT_RULES as CREDIT_RULES
 from trca.common.names import nearest
 from trca.envs.annotate import line_in
-from trca.records import StepBatch
+from trca.records import Floats, StepBatch
 from trca.tune_configs.run_parameters import RunParameters
 
 _PARAMETERS: Final = "parameters"
@@ -34,12 +33,12 @@ class Credited:
             for tokens without a target.
     """
 
-    advantages: NDArray[np.float64]
-    token_advantages: NDArray[np.float64] | None = None
-    value_targets: NDArray[np.float64] | None = None
+    advantages: Floats
+    token_advantages: Floats | None = None
+    value_targets: Floats | None = None
 
 
-CreditRule = Callable[..., NDArray[np.float64] | Credited]
+CreditRule = Callable[..., Floats | Credited]
 """``rule(batch, parameters, **reads)`` returns one advantage per step, float64 (S,).
 
 ``batch`` has S steps, and ``parameters`` the settings that the equations name; ``epsilon`` is added
@@ -74,7 +73,7 @@ class BoundRule:
         """The reads that are gold."""
         return tuple(name for name in self.reads if READS.get(name).gold)
 
-    def __call__(self, batch: StepBatch, **read: Any) -> NDArray[np.float64]:
+    def __call__(self, batch: StepBatch, **read: Any) -> Floats:
         """Returns the advantages of a batch; see `credit`."""
         return self.credit(batch, **read).advantages
 

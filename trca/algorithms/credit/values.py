@@ -16,11 +16,10 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trca.algorithms.credit.arithmetic import rollout_spans
 from trca.algorithms.credit.reads import Read, Sources
-from trca.records import StepBatch
+from trca.records import Bools, Floats, Ints, StepBatch
 from trca.records.step_batch import action_mask_of
 from trca.tune_configs.run_parameters import PositiveNumber, Probability, Settings
 
@@ -57,11 +56,11 @@ class Values:
         action: bool (sum of R,), the tokens that enter the objective.
     """
 
-    state: NDArray[np.float64]
-    after: NDArray[np.float64]
-    lengths: NDArray[np.int64]
-    tokens: NDArray[np.float64]
-    action: NDArray[np.bool_]
+    state: Floats
+    after: Floats
+    lengths: Ints
+    tokens: Floats
+    action: Bools
 
 
 class ValuesRead(Read):
@@ -109,7 +108,7 @@ class ValuesRead(Read):
 VALUES: Final = ValuesRead()
 
 
-def at_states(column: NDArray[np.float64], lengths: NDArray[np.int64]) -> NDArray[np.float64]:
+def at_states(column: Floats, lengths: Ints) -> Floats:
     """A column of response tokens with a number at the first token of each step, nan elsewhere.
 
     From float64 (S,) to float64 (sum of R, 1); the result skips steps without tokens.
@@ -120,7 +119,7 @@ def at_states(column: NDArray[np.float64], lengths: NDArray[np.int64]) -> NDArra
     return tokens
 
 
-def explained_variance(values: NDArray[np.float64], targets: NDArray[np.float64]) -> float:
+def explained_variance(values: Floats, targets: Floats) -> float:
     """Share of the targets' variance that the values explain: 1 at best, 0 for a constant.
 
     Leaves out targets that are nan; nan for targets without variance.

@@ -32,6 +32,7 @@ from trca.algorithms.learner.rows import Rows
 from trca.algorithms.settings.parameters import TextParameters
 from trca.policies.dtypes import DTYPES
 from trca.policies.llm_module import LLMModule
+from trca.records import Bools, Floats
 
 MISMATCH_METRICS: Final = (
     "mismatch_kl",
@@ -48,14 +49,14 @@ OverLearners = Callable[..., Any]
 """Adds values up over the learners, or with ``largest=True`` takes the largest of each."""
 
 
-def drift_of(rows: Rows, scored: NDArray[np.bool_], logprobs: Tensor) -> NDArray[np.float64]:
+def drift_of(rows: Rows, scored: Bools, logprobs: Tensor) -> Floats:
     """The drift of the fresh action tokens of a pass, trainer minus sampler: float64 (k,).
 
     ``scored`` marks the response tokens that ``logprobs`` has, (sum of R,).
     """
     trainer = logprobs.detach().cpu().numpy().astype(np.float64)
     measured = rows.action_mask & ~np.repeat(rows.replayed, rows.response_lengths)
-    drift: NDArray[np.float64] = (trainer - rows.old_logprobs[scored])[measured[scored]]
+    drift: Floats = (trainer - rows.old_logprobs[scored])[measured[scored]]
     return drift
 
 
@@ -73,7 +74,7 @@ def refuse_mismatch(mismatch_kl: float, module: LLMModule) -> None:
         )
 
 
-def drift_metrics(drift: NDArray[np.float64], over_learners: OverLearners) -> dict[str, float]:
+def drift_metrics(drift: Floats, over_learners: OverLearners) -> dict[str, float]:
     """Measures the drift d of this learner's action tokens; nan without a token on any learner."""
     kl, ratio = np.expm1(drift) - drift, np.exp(np.clip(drift, -_LIMIT, _LIMIT))
     sums = over_learners(np.array([kl.sum(), ratio.sum(), (drift < 0).sum(), len(drift)]))
@@ -169,6 +170,6 @@ def cause(metrics: dict[str, float], staleness: int, dtype: str) -> str:
     )
 
 
-def _inside(log_ratio: NDArray[np.float64], band: tuple[float, float]) -> NDArray[np.bool_]:
+def _inside(log_ratio: Floats, band: tuple[float, float]) -> Bools:
     ratio = np.exp(np.clip(log_ratio, -_LIMIT, _LIMIT))
     return np.asarray((band[0] <= ratio) & (ratio <= band[1]))

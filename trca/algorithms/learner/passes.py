@@ -20,6 +20,7 @@ from trca.algorithms.learner.rows import Rows, padded, segments
 from trca.algorithms.settings.policy_config import PolicyConfig
 from trca.policies.llm_module import LLMModule
 from trca.policies.shared_prefixes import SharedPrefixes, hidden_places, share_prefixes
+from trca.records import Bools
 
 MOST_DISTINCT: Final = 0.9
 """Largest share of distinct prefixes among the tokens at which sharing saves time."""
@@ -31,27 +32,18 @@ class TokenBatch:
     """B rows padded on the right to L tokens, and the K response tokens that it scores.
 
     Causal attention never reads the padding behind the tokens, so the batch needs no mask.
-
-    Attributes:
-        input_ids: int64 (B, L).
-        row: int64 (K,), the row of each scored token.
-        position: int64 (K,), the place before each scored token, which predicts the token.
-        targets: int64 (K,), the id of each scored token.
-        scored: bool (sum of R,), the response tokens that the pass scores.
-        shared: The distinct prefixes of the rows; None if sharing saves no time.
     """
 
-    input_ids: Tensor
-    row: Tensor
-    position: Tensor
-    targets: Tensor
-    scored: NDArray[np.bool_]
+    input_ids: Tensor  # int64 (B, L)
+    row: Tensor  # int64 (K,), the row of each scored token
+    position: Tensor  # int64 (K,), the place before each scored token, which predicts the token
+    targets: Tensor  # int64 (K,), the id of each scored token
+    scored: Bools  # bool (sum of R,), the response tokens that the pass scores
+    # the distinct prefixes of the rows; None if sharing saves no time
     shared: SharedPrefixes | None = None
 
 
-def token_batch(
-    rows: Rows, scored: NDArray[np.bool_], device: Any, share: bool = False
-) -> TokenBatch:
+def token_batch(rows: Rows, scored: Bools, device: Any, share: bool = False) -> TokenBatch:
     """The tensors of at least one row; ``scored`` marks the scored response tokens, (sum of R,)."""
     lengths, responses = rows.lengths, rows.response_lengths
     width = padded(int(lengths.max()))
@@ -179,7 +171,7 @@ class ForwardPasses:
                     scores[scored] = out["logprobs"].cpu().numpy()
         return scores
 
-    def _scored(self, rows: Rows) -> NDArray[np.bool_]:
+    def _scored(self, rows: Rows) -> Bools:
         """Marks action tokens, with ``kl_coeff_format`` all response tokens: bool (sum of R,)."""
         return (
             np.ones_like(rows.action_mask)

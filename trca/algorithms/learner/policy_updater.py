@@ -27,6 +27,7 @@ from trca.algorithms.learner.rows import Rows
 from trca.algorithms.settings.policy_config import PolicyConfig
 from trca.policies.llm_module import LLMModule
 from trca.policies.sharding import gathered, set_gradient_sync
+from trca.records import Floats
 
 logger = logging.getLogger(__name__)
 
@@ -140,7 +141,7 @@ class PolicyUpdater:
         rows, mismatch = self._scored(rows)
         updates: list[dict[str, float]] = []
         skipped = 0
-        drifts: list[NDArray[np.float64]] = []
+        drifts: list[Floats] = []
         for epoch in range(config.settings.num_epochs):
             key = (*shuffle_key, epoch)
             for minibatch, factor in rows.minibatches(config.settings.minibatch_size, key):
@@ -183,7 +184,7 @@ class PolicyUpdater:
         return correct(rows, logprobs, self.config.settings, self._reduction.numbers)
 
     def _update_minibatch(
-        self, rows: Rows, factor: float, drifts: list[NDArray[np.float64]] | None
+        self, rows: Rows, factor: float, drifts: list[Floats] | None
     ) -> tuple[dict[str, float] | None, bool]:
         """Takes one optimizer step on the rows of all learners.
 
@@ -223,9 +224,7 @@ class PolicyUpdater:
             has |= np.any(rows.optional["token_advantages"][rows.action_mask & of_weighted])
         return bool(self._reduction.numbers([float(has)], largest=True)[0])
 
-    def _add_gradients(
-        self, rows: Rows, factor: float, drifts: list[NDArray[np.float64]] | None
-    ) -> None:
+    def _add_gradients(self, rows: Rows, factor: float, drifts: list[Floats] | None) -> None:
         """Adds the gradients of the objective, pass by pass."""
         for each in self.passes.over(rows):
             set_gradient_sync(self.module.model, each.last or self.config.settings.sync_each_pass)

@@ -18,13 +18,12 @@ Truncated episode        An episode like any other.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trca.algorithms.credit.arithmetic import joint_codes, normalize, outcomes
 from trca.algorithms.credit.registry import CREDIT_RULES
 from trca.algorithms.settings.parameters import TextParameters
 from trca.algorithms.settings.types import Credit
-from trca.records import StepBatch
+from trca.records import Floats, StepBatch
 
 
 class GRPOParameters(TextParameters):
@@ -36,14 +35,14 @@ class GRPOParameters(TextParameters):
 
 
 @CREDIT_RULES.register("grpo")
-def grpo(batch: StepBatch, *, epsilon: float = 1e-6) -> NDArray[np.float64]:
+def grpo(batch: StepBatch, *, epsilon: float = 1e-6) -> Floats:
     """The group-relative outcome of the rollout, for every step, float64 (S,)."""
     return trajectory_advantage(batch, ddof=1, epsilon=epsilon)
 
 
 def trajectory_advantage(
     batch: StepBatch, *, ddof: int, epsilon: float, divide: bool = True
-) -> NDArray[np.float64]:
+) -> Floats:
     """A^E: outcomes normalised over the rollouts of each group, spread over steps, float64 (S,).
 
     `normalize` has the arguments.

@@ -42,7 +42,6 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trca.algorithms.credit.arithmetic import (
     discounted_returns,
@@ -54,7 +53,7 @@ from trca.algorithms.credit.arithmetic import (
 from trca.algorithms.credit.registry import CREDIT_RULES
 from trca.algorithms.settings.parameters import TextParameters, own_default
 from trca.algorithms.settings.types import Credit, Probability
-from trca.records import StepBatch
+from trca.records import Floats, StepBatch
 
 Gain = Literal["probability", "log_probability"]
 Normalization = Literal["separate", "joint"]
@@ -79,10 +78,10 @@ def igpo(
     batch: StepBatch,
     parameters: IGPOParameters,
     *,
-    answer_logprobs: NDArray[np.float64],
-    final_word_set_f1: NDArray[np.float64],
+    answer_logprobs: Floats,
+    final_word_set_f1: Floats,
     epsilon: float = 1e-6,
-) -> NDArray[np.float64]:
+) -> Floats:
     """The discounted sum of normalised gains and final F1 from every step on, float64 (S,)."""
     worth = np.exp(answer_logprobs) if parameters.gain == "probability" else answer_logprobs
     starts, lengths = rollout_spans(batch.rollout)
