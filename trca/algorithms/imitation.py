@@ -103,13 +103,13 @@ class RecordedTeacher:
         return steps[turn][1]
 
 
-def make_teacher(config: Any) -> Teacher:
+def make_teacher(settings: ImitationParameters) -> Teacher:
     """The teacher of an `ImitationConfig`; the errors are those of its file of rollouts."""
-    if config.settings.demonstrations == "recorded":
-        path = find(config.settings.recorded_rollouts)
+    if settings.demonstrations == "recorded":
+        path = find(str(settings.recorded_rollouts))
         return _recorded(path, versions(path))
-    acts = config.settings.demonstrations == "demonstrator"
-    return DemonstratorTeacher(RESPONSE_FORMATS.get(config.settings.response_format), acts)
+    acts = settings.demonstrations == "demonstrator"
+    return DemonstratorTeacher(RESPONSE_FORMATS.get(settings.response_format), acts)
 
 
 @lru_cache(4)
@@ -124,7 +124,7 @@ class ImitationRunner(TextEnvRunner):
     config: PolicyConfig[ImitationParameters]
 
     def _teacher(self) -> Teacher:
-        return make_teacher(self.config)
+        return make_teacher(self.config.settings)
 
     def _make_env(
         self, split: str, changes: Mapping[str, Any] | None = None
@@ -148,13 +148,14 @@ class DemonstrationSampler(IterationSampler):
 
     def groups(self, iteration: int) -> list[GroupRequest]:
         """The rollout groups of an iteration."""
-        teacher = make_teacher(self._config)
+        settings = self._config.settings
+        assert isinstance(settings, ImitationParameters)
+        teacher = make_teacher(settings)
         if not isinstance(teacher, RecordedTeacher):
             return super().groups(iteration)
-        config = self._config
         numbers = tuple(map(str, range(len(teacher))))
-        panel = Panel("recordings", config.settings.train_split, numbers)
-        chosen = panel.batch(iteration, config.settings.tasks_per_iteration, config.seed or 0)
+        panel = Panel("recordings", settings.train_split, numbers)
+        chosen = panel.batch(iteration, settings.tasks_per_iteration, self._config.seed or 0)
         tasks = [teacher.task_id(int(number)) for number in chosen]
         return [
             replace(request, size=1, demonstration=int(number))
@@ -226,7 +227,7 @@ class ImitationConfig(TextAlgorithmConfig[ImitationParameters]):
                 f" leave {name} out"
             )
         try:
-            make_teacher(self)
+            make_teacher(settings)
         except OSError as error:
             raise ValueError(
                 f"recorded_rollouts is {settings.recorded_rollouts!r}: {error.strerror or error}"

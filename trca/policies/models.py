@@ -124,13 +124,8 @@ def merged_model(folder: Path, resolve: Callable[[str], str] = str) -> Path:
     adapter and base model. The tokenizer is the adapter's, or the base model's if the adapter has
     none.
 
-    ``resolve`` gives the folder or hub name of the base model, which is on this machine, from the
-    name in the adapter's config.
-
-    Raises:
-        ImportError: If the package ``peft`` is missing.
-        ValueError: If the adapter is not a LoRA adapter, lacks its weights or does not fit its base
-            model, or if the base model is not on this machine.
+    ``resolve`` gives the folder or hub name of the base model from the name in the adapter's
+    config. An `ImportError` or `ValueError` names what is missing or does not fit.
     """
     if message := missing_extra("peft", "a LoRA adapter", "lora"):
         raise ImportError(message)

@@ -115,8 +115,10 @@ class Audit:
         rhos = rhos[~np.isnan(rhos)] if np.isfinite(rhos).any() else np.array([np.nan])
         known = self.sure & (credit != 0)
         right = np.sign(credit[known]) == np.sign(self.executed[known])
+        place = np.unique(self.rollout, return_inverse=True)[1]
         inside = [
-            (of - _mean_of(of, self.rollout)).round(9)  # equal advantages have no order
+            # rounded: equal advantages have no order
+            (of - (np.bincount(place, of) / np.bincount(place))[place]).round(9)
             for of in (credit, self.executed)
         ]
         return Agreement(
@@ -229,7 +231,8 @@ def audit(
             skipped[name] = lack
             continue
         credit[name] = rule(batch, **{r: READS.get(r)(sources, batch) for r in rule.reads})[rows]
-    fired = np.stack([_fired(batch, category) for category in range(3)], axis=1)[rows]
+    of_category = [batch.judgments[rows][:, batch.categories == number] for number in range(3)]
+    fired = np.stack([judgments.any(axis=1) for judgments in of_category], axis=1)
     return Audit(
         executed=executed,
         error=error,
@@ -306,14 +309,3 @@ def _executed(
         np.hypot(error[1:], error[:-1]),
         np.stack([np.diff(scores[:, half::2].mean(axis=1)) for half in (0, 1)]),
     )
-
-
-def _fired(batch: StepBatch, category: int) -> Bools:
-    """Whether an operator of a category fired, bool (S,)."""
-    return np.asarray(batch.judgments[:, batch.categories == category].any(axis=1))
-
-
-def _mean_of(values: Floats, codes: Ints) -> Floats:
-    """For each value the mean of the values with its code."""
-    place = np.unique(codes, return_inverse=True)[1]
-    return (np.bincount(place, values) / np.bincount(place))[place]

@@ -96,24 +96,17 @@ def row_weights(
     aggregation: Aggregation,
     constant_steps: int = 1,
 ) -> Floats:
-    """The weight of each row of an iteration; the weights add up to 1 except with ``rollout_sum``.
+    """The weight of each row of an iteration, (S,); they add up to 1 except with ``rollout_sum``.
 
     The loss of an update on a part of the rows is about the part's share. To spread the rows over U
     updates of usual size, multiply by U. If learners average their gradients, multiply by the
     number of learners.
 
-    Args:
-        group: int64 (S,), the rollout group of each row.
-        rollout: int64 (S,), the rollout of each row, unique over the iteration.
-        action_tokens: int64 (S,), tokens of each row's action.
-        aggregation: ``rollout_mean`` is the paper's, 1 / (groups x N x T_i): the mean over a
-            rollout's steps, a group's rollouts, and the groups, counted among the given rows (see
-            `trca.algorithms.base.crediting`). ``rollout_sum`` replaces T_i by a constant.
-            ``step_mean`` gives every row the same weight, ``token_mean`` every action token.
-        constant_steps: The constant.
-
-    Returns:
-        float64 (S,).
+    ``rollout_mean`` is the paper's, 1 / (groups x N x T_i): the mean over a rollout's steps, a
+    group's rollouts, and the groups, counted among the given rows (see
+    `trca.algorithms.base.crediting`). ``rollout_sum`` replaces T_i by ``constant_steps``.
+    ``step_mean`` gives every row the same weight, ``token_mean`` every action token. Rollouts are
+    unique over the iteration.
 
     Raises:
         ValueError: For an unknown aggregation.

@@ -67,16 +67,12 @@ def token_batch(rows: Rows, scored: Bools, device: Any, share: bool = False) -> 
 
 
 class ForwardPass(NamedTuple):
-    """A forward pass; ``last`` is True for the last pass over its rows, on all learners.
-
-    A pass over no rows has no ``rows`` and no ``places``, their places in the mini-batch, int64
-    (n,).
-    """
+    """A forward pass; ``rows`` and ``places`` are None in a pass over no rows."""
 
     batch: TokenBatch
-    last: bool
+    last: bool  # whether the pass is the last over its rows, on all learners
     rows: Rows | None = None
-    places: Any = None
+    places: Any = None  # int64 (n,), the places of the rows in the mini-batch
 
 
 @dataclass(frozen=True)

@@ -180,11 +180,8 @@ class TextParameters(
         """Checks flat settings, and fills in the defaults of the algorithm that they name.
 
         ``source`` names the settings in errors. ``open_env`` makes an environment of its name and
-        arguments; by default the environment is made and closed.
-
-        Raises:
-            ConfigError: Names every wrong key with its value, the allowed values, and the nearest
-                match of an unknown key.
+        arguments; by default the environment is made and closed. A `ConfigError` names every wrong
+        key with its value, the allowed values, and the nearest match of an unknown key.
         """
         try:
             model = parameters_class(settings.get("algorithm", DEFAULT_ALGORITHM))

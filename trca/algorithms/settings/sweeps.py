@@ -314,18 +314,15 @@ class SweepSettings(Settings):
             before = base.get("algorithm", DEFAULT_ALGORITHM)
             base = switch(base, algorithm)
         if "algorithm" in point:
-            others = [before, *self._algorithms()]
-            fields = {name for each in others for name in parameters_class(each).model_fields}
+            others = [point["algorithm"] for point in self.points if "algorithm" in point]
+            others += self.grid.get("algorithm", [])
+            others += self.sample.get("algorithm", {}).get("choice", [])
+            classes = [parameters_class(each) for each in (before, *others)]
+            fields = {name for each in classes for name in each.model_fields}
             left_out = fields - parameters_class(algorithm).model_fields.keys()
             changes = {k: v for k, v in changes.items() if k.split(".")[0] not in left_out}
         chosen = {**self.panels[0], **point, "seed": seed}
         return TextParameters.resolve(assign(assign(base, changes), chosen), source, need_data)
-
-    def _algorithms(self) -> list[Any]:
-        """The algorithms that the points name."""
-        points = [point["algorithm"] for point in self.points if "algorithm" in point]
-        drawn = self.sample.get("algorithm", {}).get("choice", [])
-        return [*points, *self.grid.get("algorithm", []), *drawn]
 
 
 def _base(base: str | Mapping[str, Any]) -> dict[str, Any]:
