@@ -233,7 +233,7 @@ class RunRecorder(RLlibCallback):
         return not changed
 
     def _write_provenance(self, algorithm: Any, run: RunFolder, continues: bool) -> None:
-        """Writes versions and panels; a run that continues keeps earlier versions and its tasks."""
+        """Writes versions and panels; refuses a run that continues with other tasks."""
         trained = algorithm.panel(algorithm.config.settings.train_split)
         panels = {"train": trained, "evaluation": algorithm.evaluation_panel}
         records = {name: panel_record(panel) for name, panel in panels.items()}
