@@ -25,7 +25,7 @@ class Response:
     action: str  # the action for the environment; empty if the response has no action
     # bool (R,), True on the tokens that overlap the action, tags included
     action_mask: NDArray[np.bool_]
-    plan: Plan | None  # the plan; None for a response without a plan
+    plan: Plan | None  # None for a response without a plan
     # int8 (R,), the part of the plan of each token, tags included: 1 for the switch, 2 for the
     # subgoal, 3 for the action, 0 for other tokens. A token that overlaps two parts belongs to
     # the later part

@@ -53,10 +53,10 @@ class TinySpec:
     """The recipe of a tiny policy, except for the environment."""
 
     hidden_size: int = 128  # width d
-    layers: int = 3  # number of layers
+    layers: int = 3
     heads: int = 4  # query heads
-    kv_heads: int = 2  # key-value heads
-    feed_forward: int = 384  # width of the feed-forward layers
+    kv_heads: int = 2
+    feed_forward: int = 384
     # whether attention starts by copying the attended tokens; see trca.policies.tiny.new_model
     mimetic: bool = False
     words: int = 2000  # largest number of words of the environment that become tokens
@@ -70,8 +70,8 @@ class TinySpec:
     # prefixes of actions that the demonstrator never takes at random
     deliberate: tuple[str, ...] = ()
     stages: tuple[Stage, ...] = (Stage(0.3, 1200), Stage(0.8, 300))  # stages of imitation, in order
-    batch_size: int = 32  # rows per update
-    lr: float = 2e-3  # highest learning rate
+    batch_size: int = 32
+    lr: float = 2e-3
     warmup: int = 100  # updates until the highest learning rate
     # weight of the loss on the prompt. The loss on the response has weight 1
     prompt_weight: float = 0.2

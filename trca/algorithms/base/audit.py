@@ -90,7 +90,7 @@ class Audit:
     group: Ints  # int64 (S,), number of the task
     rollout: Ints  # int64 (S,), number of the rollout
     fired: Bools  # bool (S, 4), the types of the step, in the order of STEP_TYPES
-    playouts: int  # number of played rollouts
+    playouts: int
 
     @property
     def sure(self) -> Bools:
@@ -141,7 +141,7 @@ class Agreement:
 
     correlation: float  # Spearman's rank correlation over all steps; NaN for equal advantages
     low: float  # lower end of its 95% interval, by resampling tasks
-    high: float  # upper end
+    high: float
     # the rank correlation of the differences from the means of each rollout: whether a rule
     # finds the right steps of a rollout
     in_rollouts: float

@@ -82,8 +82,8 @@ class LossTerms:
     kl_format: Tensor  # KL to the reference on think and format tokens, without its coefficient
     entropy: Tensor  # entropy on action tokens
     clip_ratio: Tensor  # share of ratios at which the clip stops the gradient
-    ratio_mean: Tensor  # mean ratio
-    ratio_max: Tensor  # largest ratio; 0 without a ratio
+    ratio_mean: Tensor
+    ratio_max: Tensor  # 0 without a ratio
     # k3 estimate of KL(pi_old, pi) on action tokens; before the first update, the mismatch of
     # sampler and trainer
     approx_kl: Tensor

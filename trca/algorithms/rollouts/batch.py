@@ -17,8 +17,8 @@ class GroupRequest:
     """One rollout group G(x) to sample."""
 
     group: int  # number of the group within the iteration or panel
-    task_id: str  # id of the task x
-    split: str  # split of the task
+    task_id: str
+    split: str
     size: int  # number of rollouts N
     key: tuple[int | str, ...]  # key of the group's random streams
     # finished share of the training, 0 to 1, for an environment with a curriculum; None outside

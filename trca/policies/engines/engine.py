@@ -101,10 +101,10 @@ class EngineSpec:
 class EngineLoad:
     """The models and rollouts of one env runner."""
 
-    policies: int  # number of policies
+    policies: int
     weights: float  # bytes of the weights of one policy, without adapter
     adapter: float  # bytes of the adapter of one policy; 0 without adapters
-    rollouts: int  # rollouts of the env runner
+    rollouts: int
     row: float  # bytes of keys and values of one rollout at the longest prompt and response
     gpu: float | None  # bytes of a GPU; None on a CPU or for a GPU of unknown size
     options: Mapping[str, Any]  # the engine's settings (engine_config)
@@ -114,7 +114,7 @@ class EngineLoad:
 class EngineMemory:
     """The memory of one env runner's engines, on each of their devices, at least."""
 
-    weights: float  # bytes of weights
+    weights: float
     cache: float  # bytes of keys and values
     rows: int  # rollouts that the engine takes at once
     devices: int = 1  # number of devices that share a model
