@@ -129,23 +129,14 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """A failure, and the action taken.
+    """A failure, and the action taken."""
 
-    Attributes:
-        time: Time of the failure, in seconds since the epoch.
-        kind: Failed part: ``rollout``, ``env runner``, ``engine``, ``learner`` or ``driver``.
-        which: Name of the failed part, such as ``3 of group 0``.
-        task_id: Id of the task; empty for a failure that concerns no task.
-        reason: The error, on one line.
-        action: The action taken: ``retried``, ``dropped`` or a description.
-    """
-
-    time: float
-    kind: str
-    which: str
-    task_id: str
-    reason: str
-    action: str
+    time: float  # time of the failure, in seconds since the epoch
+    kind: str  # failed part: rollout, env runner, engine, learner or driver
+    which: str  # name of the failed part, such as 3 of group 0
+    task_id: str  # id of the task; empty for a failure that concerns no task
+    reason: str  # the error, on one line
+    action: str  # the action taken: retried, dropped or a description
 
 
 def assign_advantages(rollouts: Sequence[Rollout], advantages: NDArray[np.float64]) -> None:

@@ -44,23 +44,17 @@ class CriticSettings(Settings):
 
 @dataclass(frozen=True)
 class Values:
-    """Values of S steps, H values per token.
+    """Values of S steps, H values per token."""
 
-    Attributes:
-        state: float64 (S, H), the value of the state before each step.
-        after: float64 (S, H), the value of the state after each step: the value of the next step,
-            of the state at the step limit, or 0 at the end of the task.
-        lengths: int64 (S,), number R of response tokens of each step.
-        tokens: float64 (sum of R, H), the value before each response token; before the first token,
-            the value of the state.
-        action: bool (sum of R,), the tokens that enter the objective.
-    """
-
-    state: Floats
+    state: Floats  # float64 (S, H), the value of the state before each step
+    # float64 (S, H), the value of the state after each step: the value of the next step, of the
+    # state at the step limit, or 0 at the end of the task
     after: Floats
-    lengths: Ints
+    lengths: Ints  # int64 (S,), number R of response tokens of each step
+    # float64 (sum of R, H), the value before each response token; before the first token, the
+    # value of the state
     tokens: Floats
-    action: Bools
+    action: Bools  # bool (sum of R,), the tokens that enter the objective
 
 
 class ValuesRead(Read):
