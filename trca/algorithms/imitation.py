@@ -42,9 +42,7 @@ _RESULTS: Final = ("success_rate", "score", "measures")
 class DemonstratorTeacher:
     """Responses with the actions of the environment's demonstrator.
 
-    Attributes:
-        response_format: Format of the responses.
-        acts: Whether the demonstrator acts; otherwise it labels the states of the policy.
+    If the demonstrator does not act, it labels the states of the policy.
     """
 
     response_format: ResponseFormat
@@ -62,21 +60,12 @@ class DemonstratorTeacher:
 
 
 class RecordedTeacher:
-    """The responses of recorded rollouts.
-
-    Attributes:
-        acts: True: the responses are played.
-        recordings: Task and number of each recording, in the order of the file.
-    """
+    """The successful rollouts of a file, whose responses are played; the path is for errors."""
 
     acts = True
 
     def __init__(self, rollouts: Iterable[Rollout], path: Path) -> None:
-        """Keeps the successful rollouts of a file; the path is for errors.
-
-        Raises:
-            ValueError: If no rollout is successful, or a rollout is of a role of a team.
-        """
+        """Raises a `ValueError` without a successful rollout, or for rollouts of a team."""
         self._path = path
         rollouts = list(rollouts)
         if roles := sorted({rollout.agent_id for rollout in rollouts} - {DEFAULT_AGENT}):
@@ -102,11 +91,7 @@ class RecordedTeacher:
         return self._steps[number][0]
 
     def response(self, request: GroupRequest, view: View, subgoal: str) -> str:
-        """See `trca.algorithms.rollouts.recording.Teacher`.
-
-        Raises:
-            ValueError: If the environment shows another observation than the recording.
-        """
+        """See `trca.algorithms.rollouts.recording.Teacher`; refuses another observation."""
         assert request.demonstration is not None
         (_, steps), turn = self._steps[request.demonstration], len(view.rollout.steps)
         if turn >= len(steps) or steps[turn][0] != view.observation:
@@ -118,18 +103,13 @@ class RecordedTeacher:
         return steps[turn][1]
 
 
-def make_teacher(config: Any) -> Teacher:
-    """The teacher of an `ImitationConfig`.
-
-    Raises:
-        OSError: If the file of recorded rollouts cannot be read.
-        ValueError: If the file is not a file of rollouts, or has no successful rollout.
-    """
-    if config.settings.demonstrations == "recorded":
-        path = find(config.settings.recorded_rollouts)
+def make_teacher(settings: ImitationParameters) -> Teacher:
+    """The teacher of an `ImitationConfig`; the errors are those of its file of rollouts."""
+    if settings.demonstrations == "recorded":
+        path = find(str(settings.recorded_rollouts))
         return _recorded(path, versions(path))
-    acts = config.settings.demonstrations == "demonstrator"
-    return DemonstratorTeacher(RESPONSE_FORMATS.get(config.settings.response_format), acts)
+    acts = settings.demonstrations == "demonstrator"
+    return DemonstratorTeacher(RESPONSE_FORMATS.get(settings.response_format), acts)
 
 
 @lru_cache(4)
@@ -144,7 +124,7 @@ class ImitationRunner(TextEnvRunner):
     config: PolicyConfig[ImitationParameters]
 
     def _teacher(self) -> Teacher:
-        return make_teacher(self.config)
+        return make_teacher(self.config.settings)
 
     def _make_env(
         self, split: str, changes: Mapping[str, Any] | None = None
@@ -168,13 +148,14 @@ class DemonstrationSampler(IterationSampler):
 
     def groups(self, iteration: int) -> list[GroupRequest]:
         """The rollout groups of an iteration."""
-        teacher = make_teacher(self._config)
+        settings = self._config.settings
+        assert isinstance(settings, ImitationParameters)
+        teacher = make_teacher(settings)
         if not isinstance(teacher, RecordedTeacher):
             return super().groups(iteration)
-        config = self._config
         numbers = tuple(map(str, range(len(teacher))))
-        panel = Panel("recordings", config.settings.train_split, numbers)
-        chosen = panel.batch(iteration, config.settings.tasks_per_iteration, config.seed or 0)
+        panel = Panel("recordings", settings.train_split, numbers)
+        chosen = panel.batch(iteration, settings.tasks_per_iteration, self._config.seed or 0)
         tasks = [teacher.task_id(int(number)) for number in chosen]
         return [
             replace(request, size=1, demonstration=int(number))
@@ -221,13 +202,7 @@ class ImitationConfig(TextAlgorithmConfig[ImitationParameters]):
         self.env_runner_cls = ImitationRunner
 
     def validate(self) -> None:
-        """Checks every setting.
-
-        Raises:
-            ValueError: If one of ``demonstrations: recorded`` and ``recorded_rollouts`` is set
-                without the other, the file has no successful rollout, or a setting needs the
-                probabilities of a sampler, which demonstrations lack.
-        """
+        """Checks every setting, the file of rollouts too."""
         super().validate()
         settings = self.settings
         if (settings.demonstrations == "recorded") != bool(settings.recorded_rollouts):
@@ -252,7 +227,7 @@ class ImitationConfig(TextAlgorithmConfig[ImitationParameters]):
                 f" leave {name} out"
             )
         try:
-            make_teacher(self)
+            make_teacher(settings)
         except OSError as error:
             raise ValueError(
                 f"recorded_rollouts is {settings.recorded_rollouts!r}: {error.strerror or error}"

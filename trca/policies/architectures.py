@@ -42,11 +42,6 @@ _HYBRID: Final = frozenset({"qwen3_5_text", "qwen3_next"})
 def check_model(name: str, prompt_tokens: int, new_tokens: int) -> None:
     """Refuses an unsupported model before any weight is loaded.
 
-    Args:
-        name: Folder or Hugging Face name.
-        prompt_tokens: Largest number of tokens of a prompt.
-        new_tokens: Largest number of tokens of a response.
-
     Raises:
         ValueError: In one line: the model, the reason and the fix.
     """
@@ -82,11 +77,7 @@ def check_model(name: str, prompt_tokens: int, new_tokens: int) -> None:
 
 
 def refusal(config: Any) -> str | None:
-    """Returns the reason why an architecture is not supported; `None` for no reason.
-
-    Args:
-        config: A Hugging Face config.
-    """
+    """Returns the reason why the architecture of a config is not supported, or `None`."""
     from transformers import AutoModelForCausalLM, AutoModelForMaskedLM
 
     if config.is_encoder_decoder:

@@ -29,17 +29,10 @@ def train_tokenizer(
 ) -> PreTrainedTokenizerFast:
     """Trains a tokenizer with one token for each frequent word, number, tag and code of the texts.
 
-    BPE splits any other text, down to bytes. A code mixes letters and digits, such as
-    ``kan42rul17``; the policy copies a code of one token in one step. A word and the space before
-    it are one token. The two leading words of an action are also one token if no number ever
-    follows them (``go to``).
-
-    Args:
-        texts: Prompts and responses of the policy.
-        actions: Actions of the environment.
-        words: Largest number of words that become tokens.
-        merges: Largest number of BPE merges for the remaining words.
-        tags: Texts that are always one token each.
+    BPE of at most ``merges`` merges splits any other text, down to bytes. A code mixes letters and
+    digits, such as ``kan42rul17``; the policy copies a code of one token in one step. A word and
+    the space before it are one token. The two leading words of an action are also one token if no
+    number ever follows them (``go to``).
     """
     fixed = "".join(rf"{re.escape(phrase)}(?= )|" for phrase in leading_phrases(actions))
     code = " ?[A-Za-z]+[0-9]+[A-Za-z][A-Za-z0-9]*"

@@ -31,15 +31,7 @@ _ANSWER: Final = 8
 
 @dataclass(frozen=True)
 class Canary:
-    """An engine's response to the fixed prompt.
-
-    Attributes:
-        version: Version of the weights that the engine reports.
-        digest: Digest of the last received weights.
-        prompt_ids: int32 (P,), the fixed prompt.
-        ids: int32 (R,), the sampled ids.
-        logprobs: float32 (R,), the log-probabilities of the sampled ids.
-    """
+    """An engine's answer to the fixed prompt, (P,) and (R,), and the digest of its last weights."""
 
     version: int
     digest: str
@@ -50,14 +42,7 @@ class Canary:
 
 @dataclass(frozen=True)
 class Sent:
-    """The trainer's side of a push.
-
-    Attributes:
-        version: Version of the weights.
-        digest: Digest of the sent weights.
-        dtype: Precision of engine and trainer.
-        logprobs: float32 (R,), the trainer's log-probabilities of the canary.
-    """
+    """The trainer's side of a push; ``logprobs`` are its log-probabilities of the canary, (R,)."""
 
     version: int
     digest: str
@@ -79,14 +64,9 @@ def digest(weights: Mapping[str, Any]) -> str:
 
 
 def ask(engine: Engine, tokenizer: Any, temperature: float, sent: str, module: str = "") -> Canary:
-    """Samples an engine's response to the fixed prompt.
+    """Samples an engine's response to the fixed prompt; other requests may run at the same time.
 
-    Args:
-        engine: The engine; other requests may run at the same time.
-        tokenizer: Tokenizer of the engine.
-        temperature: Temperature of training.
-        sent: Digest of the last received weights.
-        module: Id of the policy, for an engine with several policies.
+    ``sent`` is the digest of the last received weights.
     """
     prompt = np.array(tokenizer.encode(_TEXT)[:_PROMPT], dtype=np.int32)
     future = engine.submit(Request(prompt, 0, module), SamplingParams(temperature, _ANSWER))
@@ -96,15 +76,9 @@ def ask(engine: Engine, tokenizer: Any, temperature: float, sent: str, module: s
 
 
 def check(canary: Canary, sent: Sent, before: Canary | None) -> float:
-    """Compares a canary with a push.
+    """Compares a canary with a push; ``before`` is the answer after the push before, if any.
 
-    Args:
-        canary: The engine's response after the push.
-        sent: The push.
-        before: The engine's response after the previous push; `None` at the first push.
-
-    Returns:
-        The largest difference of a log-probability.
+    Returns the largest difference of a log-probability.
 
     Raises:
         PushError: If version or digest differ, the response did not change, or a log-probability

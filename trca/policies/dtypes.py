@@ -24,11 +24,7 @@ DTYPES: Final = {"float32": Precision(4, 1e-5, 1e-4), "bfloat16": Precision(2, 0
 
 
 def check_dtype(name: str) -> str:
-    """Returns the name of a precision, or ``auto``.
-
-    Raises:
-        ValueError: If the name is unknown.
-    """
+    """Returns the name of a precision, or ``auto``; a `ValueError` for an unknown name."""
     if name != AUTO and name not in DTYPES:
         raise ValueError(f"unknown dtype {name!r}: choose from {AUTO}, {', '.join(DTYPES)}")
     return name

@@ -26,20 +26,13 @@ _LLAMA_SPLIT: Final = QWEN_SPLIT.replace(r"\p{N}|", r"\p{N}{1,3}|")
 
 
 def gguf_model(file: Path) -> Path:
-    """Folder of the model of a GGUF file. The first call converts the file.
-
-    Args:
-        file: A GGUF file of an architecture in `trca.policies.architectures.TESTED`, with a
-            byte-level BPE tokenizer of a kind in `PRE_TOKENIZERS`.
-
-    Returns:
-        A folder of the cache, named by the SHA-256 of the file: the same content is converted once,
-        wherever the file lies.
+    """Folder of the model of a GGUF file, named by the file's SHA-256. The first call converts it.
 
     Raises:
         ImportError: If the package ``gguf`` is missing.
-        ValueError: If the file is not a whole GGUF file, or has another architecture, another
-            tokenizer or scaled positions.
+        ValueError: If the file is not a whole GGUF file, has an architecture that is not in
+            `trca.policies.architectures.TESTED`, a tokenizer that is not in `PRE_TOKENIZERS`, or
+            scaled positions.
     """
     if message := missing_extra("gguf", "a GGUF file", "gguf"):
         raise ImportError(message)
@@ -48,15 +41,7 @@ def gguf_model(file: Path) -> Path:
 
 
 def convert_gguf(file: Path, folder: Path) -> None:
-    """Writes the model of a GGUF file into a folder, in float32.
-
-    Args:
-        file: See `gguf_model`.
-        folder: An empty folder.
-
-    Raises:
-        ValueError: See `gguf_model`.
-    """
+    """Writes the model of a GGUF file into an empty folder, in float32; see `gguf_model`."""
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
@@ -94,11 +79,7 @@ def convert_gguf(file: Path, folder: Path) -> None:
 
 
 def _checked(file: Path) -> tuple[str, list[int]]:
-    """The key of `PRE_TOKENIZERS` that the file names, and the ids that begin each text.
-
-    Raises:
-        ValueError: If the file is not a whole GGUF file, or has content that would be lost.
-    """
+    """The key of `PRE_TOKENIZERS` that the file names, and the ids that begin each text."""
     from gguf import GGUFReader
 
     try:

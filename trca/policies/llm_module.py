@@ -119,13 +119,7 @@ class LLMModule(TorchRLModule, InferenceOnlyAPI):
         return [*parameters, *self.value_head.parameters()]
 
     def shard(self, device: str) -> None:
-        """Splits policy and reference over the processes of the default group.
-
-        All processes of the group must call this method.
-
-        Args:
-            device: Type of the devices, ``cpu`` or ``cuda``.
-        """
+        """Splits policy and reference over all processes of the default group, which call it."""
         shard(self.model, device, self._mixed)
         if hasattr(self, "reference"):
             shard(self.reference, device, mixed=False)
@@ -180,11 +174,7 @@ class LLMModule(TorchRLModule, InferenceOnlyAPI):
         filesystem: FileSystem | None = None,
         **kwargs: Any,
     ) -> None:
-        """Loads a checkpoint of the module, as RLlib does.
-
-        Raises:
-            ValueError: If the checkpoint holds an adapter of a model with other weights.
-        """
+        """Loads a checkpoint of the module, as RLlib does; refuses an adapter of other weights."""
         if self._base_hash:
             files, folder = (
                 (filesystem, str(path)) if filesystem else FileSystem.from_uri(str(path))
@@ -213,16 +203,9 @@ class LLMModule(TorchRLModule, InferenceOnlyAPI):
         position: Tensor,
         shared: SharedPrefixes | None = None,
     ) -> Tensor:
-        """Returns the critic's values of the text up to and including chosen positions.
+        """Returns the critic's values of the text up to and including chosen positions, (K, H).
 
-        Args:
-            input_ids: int64 (B, L), padded on the right, which causal attention never reads.
-            row: int64 (K,), the row of each position.
-            position: int64 (K,), the column of each position.
-            shared: The distinct prefixes of the rows, each computed once; `None` to run the rows.
-
-        Returns:
-            float32 (K, H), a value of each head.
+        Takes the arguments of `trca.policies.logits.score_tokens`.
         """
         inputs, row, position = hidden_places(input_ids, row, position, shared)
         autocast = torch.autocast(input_ids.device.type, torch.bfloat16, enabled=self._mixed)
@@ -242,13 +225,10 @@ class LLMModule(TorchRLModule, InferenceOnlyAPI):
         reference: bool = False,
         shared: SharedPrefixes | None = None,
     ) -> dict[str, Tensor]:
-        """Returns log-probabilities of chosen tokens. Logits exist only at their positions.
+        """Returns ``logprobs`` and ``entropy`` of chosen tokens, float32 (K,) each.
 
-        Takes the arguments of `trca.policies.logits.score_tokens`, and ``reference``: whether to
-        score with the reference instead of the policy.
-
-        Returns:
-            ``logprobs`` and ``entropy``, float32 (K,) each.
+        Takes the arguments of `trca.policies.logits.score_tokens`, and whether the reference
+        scores. Logits exist only at the positions of the tokens.
         """
         autocast = torch.autocast(input_ids.device.type, torch.bfloat16, enabled=self._mixed)
         with self.network(reference) as model, autocast:
@@ -272,16 +252,9 @@ class LLMModule(TorchRLModule, InferenceOnlyAPI):
     ) -> dict[str, Any]:
         """Returns the weights of the policy by state dict name, and the weights of the critic.
 
-        A tied weight appears once. With LoRA the weights are the adapter's. Engines get no critic.
-        Frozen weights, such as the reference, are not part of the state: ``setup`` loads them
-        again from the model's folder.
-
-        Args:
-            components: Ignored, like ``not_components``: there is one component.
-            not_components: Ignored.
-            inference_only: Whether the weights are for engines, in `dtype`. Otherwise the weights
-                keep the precision of the trainer.
-            kwargs: Ignored.
+        A tied weight appears once. With LoRA the weights are the adapter's. Engines,
+        ``inference_only``, get weights in `dtype` and no critic. Frozen weights, such as the
+        reference, are not part of the state: ``setup`` loads them again from the model's folder.
         """
         if not inference_only:
             return {
@@ -294,11 +267,7 @@ class LLMModule(TorchRLModule, InferenceOnlyAPI):
         return weights
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Loads the weights of the policy, and of the critic if there is one.
-
-        Raises:
-            ValueError: If names or shapes differ from the model's.
-        """
+        """Loads the weights of the policy, and of the critic if there is one."""
         for prefix, (part, adapter) in self._parts().items():
             own = {k[len(prefix) :]: v for k, v in state.items() if k.startswith(prefix)}
             if not prefix:

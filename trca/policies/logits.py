@@ -15,16 +15,9 @@ CHUNK: Final = 1024
 
 
 def head_logits(model: Any, hidden: Tensor) -> Tensor:
-    """Returns the logits of a causal LM for hidden states of its last layer.
+    """Returns the logits (..., V) of a causal LM for hidden states of its last layer, (..., d).
 
     Applies the same scaling (Granite, Cohere) and soft-capping (Gemma) as the model's ``forward``.
-
-    Args:
-        model: A Hugging Face causal LM.
-        hidden: Shape (..., d), the last hidden states.
-
-    Returns:
-        Shape (..., V), in the head's precision.
     """
     logits: Tensor = model.get_output_embeddings()(hidden)
     config = model.config.get_text_config()
@@ -79,21 +72,11 @@ def token_logprobs(
     temperature: float = 1.0,
     chunk: int = CHUNK,
 ) -> tuple[Tensor, Tensor]:
-    """Returns the log-probability of each target and the entropy of each sampling distribution.
+    """Returns the log-probability and the entropy in nats of each target, float32 (K,) each.
 
-    The head processes long inputs in chunks, and computes each chunk again in the backward pass.
-    At most ``chunk`` x V logits are in memory.
-
-    Args:
-        model: A Hugging Face causal LM.
-        hidden: Shape (K, d): the last hidden states at the positions before the targets.
-        targets: int64 (K,): the token ids to score.
-        vocabulary: Number of ids that can be sampled. Logits of larger ids are left out.
-        temperature: Temperature of the sampling distribution.
-        chunk: Number of rows per chunk.
-
-    Returns:
-        float32 log-probabilities (K,) and float32 entropies (K,) in nats.
+    The head processes hidden states (K, d) in chunks, and computes each chunk again in the backward
+    pass: at most ``chunk`` x V logits are in memory. Logits of ids from ``vocabulary`` on are left
+    out.
     """
 
     def score(hidden: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:

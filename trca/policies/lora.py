@@ -45,14 +45,7 @@ def add_lora(
 
     A new adapter does not change the model's outputs: factor B is zero. Factor A is drawn from a
     fixed seed, so that all processes start with the same adapter. The first adapter is the active
-    adapter; `lora_as` activates another.
-
-    Args:
-        model: A Hugging Face causal LM.
-        rank: Rank of the adapter.
-        alpha: The adapter's product is multiplied by ``alpha / rank``.
-        dtype: Precision of the adapter; `None` for the model's precision.
-        name: Name of the adapter.
+    adapter; `lora_as` activates another. Without ``dtype`` the adapter has the model's precision.
     """
     from peft import LoraConfig
     from transformers.pytorch_utils import Conv1D
@@ -82,10 +75,7 @@ def share_bases(models: Sequence[Any]) -> None:
     """Stores the frozen base of models from the same folder once in memory.
 
     Each model keeps its adapters. A model without an adapter trains all its weights and keeps its
-    base.
-
-    Args:
-        models: Causal LMs on their final device: moving a model to another device copies the base.
+    base. The models are on their final device: a move to another device copies the base.
     """
     bases: dict[Any, dict[str, nn.Parameter]] = {}
     for model in filter(has_lora, models):
@@ -102,12 +92,7 @@ def has_lora(model: nn.Module) -> bool:
 
 
 def lora_tensors(state: dict[str, Tensor], name: str = ADAPTER) -> dict[str, Tensor]:
-    """Returns an adapter's tensors of a state dict, with the adapter's name left out.
-
-    Args:
-        state: The state dict.
-        name: Name of the adapter.
-    """
+    """Returns an adapter's tensors of a state dict, with the adapter's name left out."""
     return {
         path.replace(f".{name}.weight", ".weight"): tensor
         for path, tensor in state.items()
@@ -120,13 +105,6 @@ def lora_as(model: nn.Module, name: str) -> Iterator[None]:
     """Activates another adapter of the model inside the context.
 
     peft's ``set_adapter`` also freezes all inactive adapters, which would stop their training.
-
-    Args:
-        model: The model.
-        name: Name of the adapter.
-
-    Raises:
-        ValueError: If the model has no adapter with this name.
     """
     adapters = getattr(model, "peft_config", {})
     if name not in adapters:

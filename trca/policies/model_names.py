@@ -26,7 +26,7 @@ def resolve_model(
     env_config: Mapping[str, Any] | None = None,
     response_format: str = "action",
 ) -> str:
-    """Resolves the name of a model.
+    """Resolves the name of a model to a folder or a Hugging Face name, for `load_model`.
 
     Args:
         name: ``tiny`` for the embedded policy of the environment, built on first use;
@@ -38,14 +38,9 @@ def resolve_model(
         env_config: Keyword arguments of the environment.
         response_format: Response format of the tiny policy.
 
-    Returns:
-        A folder or a Hugging Face name, for `load_model` and `load_tokenizer`.
-
     Raises:
         ImportError: If a GGUF file or an adapter cannot be read without a further package.
-        ValueError: If the name looks like a folder that does not exist, a shrunk architecture is
-            unknown, SmolLM2 is not fetched, a GGUF file has no tested conversion, or an adapter
-            cannot be merged.
+        ValueError: If the model cannot be used; names the fix.
     """
     if name == TINY:
         from trca.policies.tiny import tiny_policy
@@ -130,9 +125,7 @@ def is_gguf(name: str) -> bool:
 def missing_model(name: str, ask_hub: bool = True) -> str:
     """Why the config or the tokenizer of a model cannot be opened; empty if both can.
 
-    Args:
-        name: See `resolve_model`.
-        ask_hub: Whether to ask the Hugging Face hub for a model that is not on this machine.
+    ``ask_hub`` asks the Hugging Face hub for a model that is not on this machine.
     """
     if name == TINY:
         return ""

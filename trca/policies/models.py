@@ -32,13 +32,7 @@ _MERGED: Final = 1
 def load_model(name: str, dtype: str = "auto") -> Any:
     """Loads a causal LM from a folder or a Hugging Face name, in evaluation mode.
 
-    Args:
-        name: A folder or a Hugging Face name, also of a LoRA adapter; see `resolve_model`.
-        dtype: ``float32``, ``bfloat16`` or ``auto``; see `resolve_dtype`.
-
-    Raises:
-        ImportError: See `merged_model`.
-        ValueError: If the dtype is unknown, or an adapter cannot be merged.
+    Merges an adapter; see `merged_model` and `resolve_dtype`, also for the errors.
     """
     if is_adapter(Path(name)):
         name = str(merged_model(Path(name)))
@@ -53,14 +47,9 @@ def load_model(name: str, dtype: str = "auto") -> Any:
 def resolve_dtype(model: Any, dtype: str) -> str:
     """Returns the common precision of engine, reference and the trainer's arithmetic.
 
-    Args:
-        model: Name of the model (see `resolve_model`), or its config.
-        dtype: ``float32`` or ``bfloat16``, returned unchanged, or ``auto`` for the precision of
-            the saved model. Models saved in float16 compute in float32: the range of float16 is
-            too small for gradients, and bfloat16 would round the weights.
-
-    Raises:
-        ValueError: If the dtype is unknown.
+    ``auto`` is the precision of the saved model, given by name or config. Models saved in float16
+    compute in float32: the range of float16 is too small for gradients, and bfloat16 would round
+    the weights.
     """
     if dtype == AUTO:
         config = AutoConfig.from_pretrained(model) if isinstance(model, str) else model
@@ -92,12 +81,6 @@ def checkpoint_layers(model: Any) -> None:
     Transformers checkpoints a layer only in training mode. Therefore only the layers switch to
     training mode. The modules inside the layers stay in evaluation mode, and every dropout rate of
     a layer or of the config becomes 0.
-
-    Args:
-        model: A Hugging Face model in evaluation mode.
-
-    Raises:
-        ValueError: If the architecture does not support checkpointing.
     """
     model.gradient_checkpointing_enable({"use_reentrant": False})
     layers = [m for m in model.modules() if isinstance(m, GradientCheckpointingLayer)]
@@ -110,11 +93,7 @@ def checkpoint_layers(model: Any) -> None:
 
 
 def load_tokenizer(name: str) -> Any:
-    """Loads the tokenizer of a folder or a Hugging Face name.
-
-    Raises:
-        ValueError: If a folder has no tokenizer. (Transformers would create an empty tokenizer.)
-    """
+    """Loads a tokenizer; a `ValueError` for a folder without one, which Transformers accepts."""
     folder = Path(name)
     if folder.is_dir() and not any((folder / file).is_file() for file in _VOCABULARIES):
         raise ValueError(
@@ -141,22 +120,12 @@ def merged_model(folder: Path, resolve: Callable[[str], str] = str) -> Path:
     """Folder of an adapter's base model with the adapter in its weights.
 
     TRL, verl, LLaMA-Factory and peft save a fine-tuned model as an adapter. The first call merges
-    in float32 and saves in the precision of the base model. The tokenizer is the adapter's, or the
-    base model's if the adapter has none.
+    in float32 and saves in the precision of the base model, in a folder named by a digest of
+    adapter and base model. The tokenizer is the adapter's, or the base model's if the adapter has
+    none.
 
-    Args:
-        folder: An adapter of a causal language model, in peft's format.
-        resolve: Gives the folder or hub name of the base model, which is on this machine, from the
-            name in the adapter's config.
-
-    Returns:
-        A folder of the cache, named by a digest of adapter and base model: the same content is
-        merged once.
-
-    Raises:
-        ImportError: If the package ``peft`` is missing.
-        ValueError: If the adapter is not a LoRA adapter, lacks its weights or does not fit its base
-            model, or if the base model is not on this machine.
+    ``resolve`` gives the folder or hub name of the base model from the name in the adapter's
+    config. An `ImportError` or `ValueError` names what is missing or does not fit.
     """
     if message := missing_extra("peft", "a LoRA adapter", "lora"):
         raise ImportError(message)

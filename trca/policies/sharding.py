@@ -31,12 +31,8 @@ def shard(model: Any, device: str, mixed: bool) -> None:
     """Splits a model over the processes of the default group, which hold the same weights.
 
     Afterwards the model has a method ``score_tokens`` with the meaning of
-    `trca.policies.logits.score_tokens`. The model's ``forward`` works too.
-
-    Args:
-        model: A Hugging Face causal LM.
-        device: Type of the devices, ``cpu`` or ``cuda``.
-        mixed: Whether to compute in bfloat16.
+    `trca.policies.logits.score_tokens`. The model's ``forward`` works too. ``mixed`` computes in
+    bfloat16.
     """
     from transformers.modeling_layers import GradientCheckpointingLayer
 
@@ -59,7 +55,7 @@ def set_gradient_sync(model: Any, on: bool) -> None:
     """Sets whether the next backward passes sum a sharded model's gradients over the processes.
 
     Without synchronization each process keeps the full sum of its gradients, 4 bytes per trained
-    parameter. The function has no effect on a model that is not sharded.
+    parameter.
     """
     if isinstance(model, FSDPModule):
         model.set_requires_gradient_sync(on)

@@ -37,19 +37,12 @@ attention; the tests compare each with its plain forward pass."""
 
 @dataclass(frozen=True)
 class SharedPrefixes:
-    """The U distinct prefixes of B rows padded to L tokens, as a tree with one token per prefix.
+    """The U distinct prefixes of B rows padded to L tokens, as a tree with one token per prefix."""
 
-    Attributes:
-        input_ids: int64 (1, U), the last token of each prefix.
-        position_ids: int64 (1, U), the position of this token in a row.
-        node: int64 (B, L), the prefix that ends at each position; 0 on the padding.
-        owner: int64 (U,), a position (row * L + column) where each prefix ends.
-    """
-
-    input_ids: Tensor
-    position_ids: Tensor
-    node: Tensor
-    owner: Tensor
+    input_ids: Tensor  # int64 (1, U), the last token of each prefix
+    position_ids: Tensor  # int64 (1, U), the position of this token in a row
+    node: Tensor  # int64 (B, L), the prefix that ends at each position; 0 on the padding
+    owner: Tensor  # int64 (U,), a position (row * L + column) where each prefix ends
 
     def inputs(self) -> dict[str, Any]:
         """Returns the arguments of the model's forward pass, with a mask that models keep as is."""
@@ -64,13 +57,7 @@ class SharedPrefixes:
 def share_prefixes(
     ids: NDArray[np.int64], lengths: NDArray[np.int64], device: Any = "cpu"
 ) -> SharedPrefixes:
-    """Finds the distinct prefixes of rows.
-
-    Args:
-        ids: int64 (B, L), padded on the right.
-        lengths: int64 (B,), the number of tokens of each row without padding.
-        device: Device of the tensors.
-    """
+    """Finds the distinct prefixes of rows (B, L) of these lengths, padded on the right."""
     count, width = ids.shape
     inside = np.arange(width) < lengths[:, None]
     # In the sorted order, a row shares its longest common prefix with the previous row.
@@ -92,16 +79,9 @@ def share_prefixes(
 def hidden_places(
     input_ids: Tensor, row: Tensor, position: Tensor, shared: SharedPrefixes | None
 ) -> tuple[dict[str, Any], Tensor, Tensor]:
-    """Returns the inputs of a forward pass, and the indices of row positions in its hidden states.
+    """The inputs of a forward pass, and two indices of its hidden states, int64 (K,) each.
 
-    Args:
-        input_ids: int64 (B, L), the padded rows.
-        row: int64 (K,), the row of each position.
-        position: int64 (K,), the column of each position.
-        shared: The distinct prefixes of the rows; `None` to run the padded rows.
-
-    Returns:
-        The arguments of the pass, and the first two indices of the hidden states, int64 (K,) each.
+    They are those of row positions: without ``shared`` the pass runs the padded rows.
     """
     if shared is None:
         return {"input_ids": input_ids}, row, position
@@ -141,17 +121,8 @@ def attention(
 ) -> tuple[Tensor, None]:
     """Computes attention, with the signature of Hugging Face's attention functions.
 
-    Args:
-        module: The attention layer.
-        query: Shape (1, heads, U, d).
-        key: Shape (1, key-value heads, U, d).
-        value: Shape (1, key-value heads, U, d).
-        attention_mask: Ignored with shared prefixes: attention is causal along the rows.
-        shared_prefixes: The rows; `None` for PyTorch's attention over the given tokens.
-        kwargs: Further arguments of the model.
-
-    Returns:
-        Shape (1, U, heads, d).
+    ``query``, ``key`` and ``value`` have the shape (1, heads, U, d), the result (1, U, heads, d).
+    With shared prefixes the mask is ignored: attention is causal along the rows.
     """
     if shared_prefixes is None:
         return sdpa_attention_forward(module, query, key, value, attention_mask, **kwargs)

@@ -20,15 +20,7 @@ MANIFEST: Final = "manifest.json"
 
 @dataclass(frozen=True)
 class ShippedPolicy:
-    """An entry of the manifest.
-
-    Attributes:
-        env: Name of the environment.
-        env_config: Keyword arguments of the environment.
-        response_format: Name of the response format.
-        recipe: Digest of the recipe (see `trca.policies.tiny.recipe_of`); empty before a build.
-        sha256: SHA-256 of each file, by file name.
-    """
+    """An entry of the manifest: a recipe, empty before a build, and the SHA-256 of each file."""
 
     env: str
     env_config: dict[str, Any]
@@ -50,11 +42,7 @@ def shipped_folder(recipe: str) -> Path | None:
 
 
 def damage(folder: str | Path) -> str:
-    """Describes a missing or changed file of a shipped policy; empty if every hash matches.
-
-    Args:
-        folder: Folder of a model. Only the files of shipped policies are checked.
-    """
+    """Describes a missing or changed file of a shipped policy's folder; empty for other folders."""
     folder = Path(folder)
     if folder.parent != FOLDER:
         return ""

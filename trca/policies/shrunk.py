@@ -54,16 +54,10 @@ ARCHITECTURES: Final[dict[str, dict[str, Any]]] = {
 
 
 def shrunk_model(name: str) -> Path:
-    """Returns the folder of a small random model of an architecture, with a matching tokenizer.
+    """Returns the folder of a small random model of `ARCHITECTURES`, with a matching tokenizer.
 
     Heads, key-value groups, biases, tied weights, rotary base and chat format are the
     architecture's; width, depth and vocabulary are small.
-
-    Args:
-        name: A name in `ARCHITECTURES`.
-
-    Raises:
-        ValueError: If the name is unknown.
     """
     if name not in ARCHITECTURES:
         raise ValueError(

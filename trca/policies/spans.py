@@ -19,22 +19,16 @@ from trca.envs.text_env import as_action
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """A parsed response.
+    """A parsed response."""
 
-    Attributes:
-        text: The text of the response; bytes that are not UTF-8 become U+FFFD.
-        action: The action for the environment; empty if the response has no action.
-        action_mask: bool (R,), True on the tokens that overlap the action, tags included.
-        plan: The plan; `None` for a response without a plan.
-        parts: int8 (R,), the part of the plan of each token, tags included: 1 for the switch, 2
-            for the subgoal, 3 for the action, 0 for other tokens. A token that overlaps two parts
-            belongs to the later part.
-    """
-
-    text: str
-    action: str
+    text: str  # the text of the response; bytes that are not UTF-8 become U+FFFD
+    action: str  # the action for the environment; empty if the response has no action
+    # bool (R,), True on the tokens that overlap the action, tags included
     action_mask: NDArray[np.bool_]
-    plan: Plan | None
+    plan: Plan | None  # None for a response without a plan
+    # int8 (R,), the part of the plan of each token, tags included: 1 for the switch, 2 for the
+    # subgoal, 3 for the action, 0 for other tokens. A token that overlaps two parts belongs to
+    # the later part
     parts: NDArray[np.int8]
 
 
@@ -45,20 +39,12 @@ def read_response(
     thought: Thought | None = None,
     admissible: Sequence[str] = (),
 ) -> Response:
-    """Parses sampled ids: finds the action and its tokens in one pass.
+    """Parses sampled ids (R,): finds the action and its tokens in one pass.
 
-    Quotes, emphasis and fences around an action are not part of the action, unless the action is
-    admissible with them.
-
-    A response whose action contains control characters has no readable action, unless the action is
-    admissible. Tags within a native thought are no action.
-
-    Args:
-        ids: The sampled ids, shape (R,); ids outside the vocabulary count as empty.
-        tokenizer: The tokenizer of the ids; see `token_bytes`.
-        response_format: Format of the response.
-        thought: Native thoughts of the model; None for those of the tokenizer.
-        admissible: The admissible actions, if the environment lists them.
+    Ids outside the vocabulary count as empty. Quotes, emphasis and fences around an action are not
+    part of the action, unless the action is admissible with them. A response whose action contains
+    control characters has no readable action, unless the action is admissible. Tags within a native
+    thought are no action; ``thought`` is by default the tokenizer's.
     """
     pieces = _pieces(ids, tokenizer)
     # Every byte that is not UTF-8 becomes one character. `_encoded` restores the byte.
@@ -93,29 +79,15 @@ def thoughts_of(tokenizer: Any) -> Thought:
 def part_of(
     ids: Sequence[int] | NDArray[np.int32], tokenizer: Any, start: int, end: int
 ) -> NDArray[np.bool_]:
-    """Marks the tokens that overlap a range of bytes of the text.
-
-    Args:
-        ids: Shape (R,).
-        tokenizer: The tokenizer of the ids; see `token_bytes`.
-        start: First byte of the range.
-        end: End of the range, exclusive.
-
-    Returns:
-        bool (R,).
-    """
+    """Marks the tokens that overlap the bytes from ``start`` to before ``end``, bool (R,)."""
     return _overlapping(_pieces(ids, tokenizer), start, end)
 
 
 def token_bytes(tokenizer: Any) -> tuple[bytes, ...]:
     """Returns the raw bytes of every token of a tokenizer, by id.
 
-    Args:
-        tokenizer: A fast Hugging Face tokenizer, byte-level (GPT-2, Qwen, Llama 3) or SentencePiece
-            with byte fallback (Llama 2, Gemma).
-
-    Raises:
-        ValueError: If the tokenizer is neither byte-level nor SentencePiece with byte fallback.
+    The tokenizer is fast, and byte-level (GPT-2, Qwen, Llama 3) or SentencePiece with byte fallback
+    (Llama 2, Gemma); others raise a `ValueError`.
     """
     if tokenizer not in _KNOWN:
         _KNOWN[tokenizer] = _read_bytes(tokenizer)

@@ -46,14 +46,8 @@ def tiny_policy(
     The package ships the policies of some recipes (see `trca.policies.shipped`). The policy of any
     other recipe is built on first use and stored in the cache, in a folder named by the digest of
     the recipe. Arguments that do not change the environment's texts (see `TextEnv.language`) are
-    not part of the recipe. The policy always learns from the ``train`` split.
-
-    Args:
-        env: The environment, as for `trca.envs.make`.
-        env_config: Keyword arguments of the environment.
-        spec: Sizes and stages; `None` for the environment's declaration.
-        response_format: Response format of the policy. A format without a plan gives a thought and
-            an action.
+    not part of the recipe. The policy always learns from the ``train`` split. A format without a
+    plan gives a thought and an action.
 
     Raises:
         ValueError: If a file of the shipped policy is missing or changed.
@@ -94,15 +88,9 @@ def build_policy(
     response_format: str = "action",
     snapshot: Path | None = None,
 ) -> None:
-    """Builds the tiny policy of an environment, even if the package ships the policy.
+    """Builds the policy of `tiny_policy` in the folder ``target``, even if the package ships it.
 
-    Args:
-        env: See `tiny_policy`.
-        env_config: See `tiny_policy`.
-        target: Folder to fill.
-        spec: See `tiny_policy`.
-        response_format: See `tiny_policy`.
-        snapshot: File for the state of imitation. A later build resumes from it.
+    ``snapshot`` is the file for the state of imitation, from which a later build resumes.
     """
     spec = spec or spec_of(env)
     arguments = _arguments(env, env_config or {})
@@ -137,10 +125,7 @@ def recipe_of(
     spec: TinySpec | None = None,
     response_format: str = "action",
 ) -> dict[str, Any]:
-    """Returns the full recipe of a tiny policy. A team is represented by the content of its file.
-
-    Takes the arguments of `tiny_policy`.
-    """
+    """Returns the full recipe of a tiny policy; a team by the content of its file."""
     arguments = _arguments(env, env_config or {})
     plans = RESPONSE_FORMATS.get(response_format).write_plan is not None
     team = arguments.get("team")
@@ -175,15 +160,9 @@ def build_tiny(
     snapshot: Path | None = None,
     response_format: ResponseFormat = ACTION_FORMAT,
 ) -> None:
-    """Makes tokenizer and model for an environment, trains them, and saves them.
+    """Makes tokenizer and model for an environment, or similar ones; trains and saves them.
 
-    Args:
-        envs: The environment on its training split, or similar environments.
-        spec: Sizes and stages.
-        target: Folder to fill.
-        tick: Receives the progress.
-        snapshot: File for the state of imitation, removed at the end.
-        response_format: Response format of the policy. Only a format with a plan has an effect.
+    The file ``snapshot`` is removed at the end. Only a response format with a plan has an effect.
     """
     spoken = ACTION_FORMAT if response_format.write_plan is None else response_format
     stages = [

@@ -38,12 +38,10 @@ SNAPSHOT_UPDATES: Final = 100
 
 @dataclass(frozen=True)
 class Stage:
-    """A stage of imitation.
+    """A stage of imitation, of a number of optimizer steps, ``updates``.
 
-    Attributes:
-        randomness: Probability p that the demonstrator takes a random admissible action. With
-            probability 1 - p it takes a sensible action.
-        updates: Optimizer steps.
+    With probability ``randomness`` the demonstrator takes a random admissible action, else a
+    sensible action.
     """
 
     randomness: float
@@ -52,64 +50,40 @@ class Stage:
 
 @dataclass(frozen=True)
 class TinySpec:
-    """The recipe of a tiny policy, except for the environment.
+    """The recipe of a tiny policy, except for the environment."""
 
-    Attributes:
-        hidden_size: Width d.
-        layers: Number of layers.
-        heads: Query heads.
-        kv_heads: Key-value heads.
-        feed_forward: Width of the feed-forward layers.
-        mimetic: Whether attention starts by copying the attended tokens; see
-            `trca.policies.tiny.new_model`.
-        words: Largest number of words of the environment that become tokens.
-        merges: Largest number of BPE merges for the rarer words.
-        history_length: Number of past actions in the prompt. Training must use the same number.
-        worlds: Number of generated environments that the demonstrator plays. They replace a
-            ``generated`` environment of seed s and have the seeds s + 1, s + 2 and so on, so that
-            the policy cannot memorize the answers of seed s. With 0 the demonstrator plays the
-            environment of seed s.
-        deliberate: Prefixes of actions that the demonstrator never takes at random.
-        stages: Stages of imitation, in order.
-        batch_size: Rows per update.
-        lr: Highest learning rate.
-        warmup: Updates until the highest learning rate.
-        prompt_weight: Weight of the loss on the prompt. The loss on the response has weight 1.
-        seed: Seed of weights, tasks, actions and order.
-        threads: Number of threads that split a batch. The number changes the rounding.
-        max_steps: Step limit of the demonstrator's episodes; `None` for the environment's limit.
-    """
-
-    hidden_size: int = 128
+    hidden_size: int = 128  # width d
     layers: int = 3
-    heads: int = 4
+    heads: int = 4  # query heads
     kv_heads: int = 2
     feed_forward: int = 384
+    # whether attention starts by copying the attended tokens; see trca.policies.tiny.new_model
     mimetic: bool = False
-    words: int = 2000
-    merges: int = 1000
+    words: int = 2000  # largest number of words of the environment that become tokens
+    merges: int = 1000  # largest number of BPE merges for the rarer words
+    # number of past actions in the prompt. Training must use the same number
     history_length: int = 0
+    # number of generated environments that the demonstrator plays. They replace a generated
+    # environment of seed s and have the seeds s + 1, s + 2 and so on, so that the policy cannot
+    # memorize the answers of seed s. With 0 the demonstrator plays the environment of seed s
     worlds: int = 0
+    # prefixes of actions that the demonstrator never takes at random
     deliberate: tuple[str, ...] = ()
-    stages: tuple[Stage, ...] = (Stage(0.3, 1200), Stage(0.8, 300))
+    stages: tuple[Stage, ...] = (Stage(0.3, 1200), Stage(0.8, 300))  # stages of imitation, in order
     batch_size: int = 32
     lr: float = 2e-3
-    warmup: int = 100
+    warmup: int = 100  # updates until the highest learning rate
+    # weight of the loss on the prompt. The loss on the response has weight 1
     prompt_weight: float = 0.2
-    seed: int = 0
-    threads: int = 2
+    seed: int = 0  # seed of weights, tasks, actions and order
+    threads: int = 2  # number of threads that split a batch. The number changes the rounding
+    # step limit of the demonstrator's episodes; None for the environment's limit
     max_steps: int | None = None
 
 
 @dataclass(frozen=True)
 class Example:
-    """One demonstrated step, as text.
-
-    Attributes:
-        prompt: Input of the policy.
-        action: Action of the demonstrator.
-        response: Response that takes the action.
-    """
+    """One demonstrated step, as text: prompt, and response that takes the demonstrator's action."""
 
     prompt: str
     action: str
@@ -128,20 +102,8 @@ def demonstrate(
 ) -> list[Example]:
     """Plays complete episodes of random tasks by `Demonstrations` and collects their steps.
 
-    With plans the prompt shows the subgoal of the agent's last step.
-
-    Args:
-        envs: The environment, or several similar environments.
-        randomness: Probability of a random admissible action.
-        steps: Least number of steps. The last episode is played to its end.
-        seed: Seed of the tasks and of the random actions.
-        history_length: Past actions in the prompt.
-        tick: Receives the progress.
-        deliberate: Prefixes of actions that are never random.
-        response_format: Format of the responses.
-
-    Raises:
-        ValueError: If an environment has no demonstrator, or admits only deliberate actions.
+    Ends after at least ``steps`` steps. With plans the prompt shows the subgoal of the agent's last
+    step.
     """
     draw = random.Random(seed)
     plans = response_format.write_plan is not None
@@ -183,23 +145,17 @@ def imitate(
     tick: Report,
     snapshot: Path | None = None,
 ) -> float:
-    """Trains a causal LM on prompts and responses, one epoch per stage.
+    """Trains a causal LM in place on prompts and responses, one epoch per stage.
 
     The loss of a row is the mean over its response plus ``prompt_weight`` times the mean over its
-    prompt. The optimizer is AdamW. The learning rate rises linearly, then falls along a cosine to
-    a twentieth. Each thread computes the gradients of a part of the batch: on such small tensors
-    this is 1.5 times as fast as PyTorch's threads within an operation.
+    prompt. The optimizer is AdamW. The learning rate rises linearly, then falls along a cosine to a
+    twentieth. Each thread computes the gradients of a part of the batch: on such small tensors this
+    is 1.5 times as fast as PyTorch's threads within an operation.
 
-    Args:
-        model: A Hugging Face causal LM, trained in place.
-        stages: Rows of each stage.
-        spec: Batch size, learning rate, weight of the prompt, seed of the order, and threads.
-        tick: Receives the progress.
-        snapshot: File for the state, written every `SNAPSHOT_UPDATES` updates. If the file exists,
-            imitation resumes from it, and the result is bit for bit that of an uninterrupted run.
+    The state goes to the file ``snapshot`` every `SNAPSHOT_UPDATES` updates. If the file exists,
+    imitation resumes from it, and the result is bit for bit that of an uninterrupted run.
 
-    Returns:
-        The response loss in nats per token, mean over the last twentieth of the updates.
+    Returns the response loss in nats per token, mean over the last twentieth of the updates.
     """
     total = sum(len(rows) // spec.batch_size for rows in stages)
     parameters = list(model.parameters())

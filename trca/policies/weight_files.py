@@ -24,14 +24,7 @@ def is_adapter(folder: Path) -> bool:
 
 
 def weights_folder(model: str) -> Path:
-    """The folder that holds a model.
-
-    Args:
-        model: A folder, or a Hugging Face name that the hub's cache holds.
-
-    Raises:
-        OSError: If the cache does not hold the name.
-    """
+    """The folder of a model, a folder or a name in the hub's cache; an `OSError` for others."""
     folder = Path(model)
     if folder.is_dir():
         return folder
@@ -41,18 +34,12 @@ def weights_folder(model: str) -> Path:
 
 
 def weights_hash(model: str) -> str:
-    """Returns the SHA-256 of names and contents of a model's weight files (a team: of all roles).
+    """Returns the SHA-256 of names and contents of a model's weight files; empty without one.
 
-    Reads each file once, up to four files at a time. An idle core with SHA instructions hashes
-    1.2 GiB/s: 12 s for one file of 7B parameters in bfloat16 (14 GiB), less for several files on
+    Reads each file once, up to four files at a time. An idle core with SHA instructions hashes 1.2
+    GiB/s: 12 s for one file of 7B parameters in bfloat16 (14 GiB), less for several files on
     several cores, more on a slower disk. A process caches the result until a file changes in size
     or modification time.
-
-    Args:
-        model: See `weights_folder`.
-
-    Returns:
-        64 hex digits; empty if the folder has no weight file.
     """
     folder = weights_folder(model)
     candidates = (sorted(folder.glob(pattern)) for pattern in _PATTERNS)

@@ -27,13 +27,8 @@ def export_weights(
     """Returns the parameters and persistent buffers of a model as arrays, each tied tensor once.
 
     NumPy has no bfloat16: a bfloat16 tensor becomes the uint16 array of its bits. The arrays are
-    copies: later updates of the model do not change them.
-
-    Args:
-        model: The model.
-        dtype: Precision of the floating-point arrays; `None` for the model's precision. Tensors
-            are converted one by one, so that no second full copy of the model exists.
-        adapter: Name of the exported adapter, for a model with adapters.
+    copies: later updates of the model do not change them. Tensors are converted to ``dtype`` one by
+    one, so that no second full copy of the model exists.
     """
     state = {}
     for name, tensor in named_tensors(model, adapter).items():
@@ -55,12 +50,7 @@ def export_weights(
 
 
 def import_weights(model: nn.Module, state: Mapping[str, Any], adapter: str = ADAPTER) -> None:
-    """Copies weights into a model in place.
-
-    Args:
-        model: The model.
-        state: Arrays of `export_weights`, or tensors by the names of the model's ``state_dict``.
-        adapter: Name of the adapter that gets the weights, for a model with adapters.
+    """Copies weights into a model in place: arrays of `export_weights`, or tensors of a state dict.
 
     Raises:
         ValueError: If names or shapes differ from the model's. The model is then unchanged.
@@ -78,15 +68,9 @@ def check_weights(
     state: Mapping[str, Any],
     allowed: Mapping[str, Any] | None = None,
 ) -> None:
-    """Compares weights with the tensors of a model.
+    """Raises a `ValueError` if names or shapes of weights differ from the `named_tensors` expected.
 
-    Args:
-        expected: The model's tensors by name; see `named_tensors`.
-        state: The weights.
-        allowed: Allowed names; `None` for the names in ``expected``.
-
-    Raises:
-        ValueError: If names or shapes differ.
+    Weights may have the ``allowed`` names, by default the expected ones.
     """
     missing = [name for name in expected if name not in state]
     unknown = [name for name in state if name not in (allowed or expected)]

@@ -23,7 +23,7 @@ from trca.records.rollout import (
     refuse_teams,
 )
 from trca.records.rollout_json import ARRAYS, from_json, to_json, to_record
-from trca.records.step_batch import RubricRewards, StepBatch
+from trca.records.step_batch import Bools, Floats, Ints, RubricRewards, StepBatch
 
 if TYPE_CHECKING:
     from trca.records.store import read_rollouts, write_rollouts
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 __all__ = [
     "ARRAYS",
     "DEFAULT_MODULE",
+    "Bools",
+    "Floats",
+    "Ints",
     "Rollout",
     "RubricRewards",
     "Step",

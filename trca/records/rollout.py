@@ -129,31 +129,18 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """A failure, and the action taken.
+    """A failure, and the action taken."""
 
-    Attributes:
-        time: Time of the failure, in seconds since the epoch.
-        kind: Failed part: ``rollout``, ``env runner``, ``engine``, ``learner`` or ``driver``.
-        which: Name of the failed part, such as ``3 of group 0``.
-        task_id: Id of the task; empty for a failure that concerns no task.
-        reason: The error, on one line.
-        action: The action taken: ``retried``, ``dropped`` or a description.
-    """
-
-    time: float
-    kind: str
-    which: str
-    task_id: str
-    reason: str
-    action: str
+    time: float  # time of the failure, in seconds since the epoch
+    kind: str  # failed part: rollout, env runner, engine, learner or driver
+    which: str  # name of the failed part, such as 3 of group 0
+    task_id: str  # id of the task; empty for a failure that concerns no task
+    reason: str  # the error, on one line
+    action: str  # the action taken: retried, dropped or a description
 
 
 def assign_advantages(rollouts: Sequence[Rollout], advantages: NDArray[np.float64]) -> None:
-    """Assigns the advantages of a batch, float64 (S,), to its rollouts in the order of the batch.
-
-    Raises:
-        ValueError: If the numbers of advantages and steps differ.
-    """
+    """Assigns the advantages of a batch, float64 (S,), to its rollouts, in their order."""
     lengths = [len(rollout.steps) for rollout in rollouts]
     if advantages.shape != (steps := sum(lengths),):
         raise ValueError(f"advantages have shape {advantages.shape}: give one for each of {steps}")
@@ -163,11 +150,7 @@ def assign_advantages(rollouts: Sequence[Rollout], advantages: NDArray[np.float6
 
 
 def advantages_of(rollouts: Sequence[Rollout]) -> NDArray[np.float64]:
-    """Returns the advantages of rollouts, float64 (S,), one per step.
-
-    Raises:
-        ValueError: If a rollout has no advantages.
-    """
+    """Returns the advantages of rollouts, float64 (S,); a `ValueError` if they have none."""
     parts = []
     for rollout in rollouts:
         if rollout.advantages is None:
@@ -180,10 +163,9 @@ def advantages_of(rollouts: Sequence[Rollout]) -> NDArray[np.float64]:
 
 
 def by_episode(rollouts: Sequence[Rollout]) -> list[list[Rollout]]:
-    """Groups rollouts by episode, in their order. An episode of a team has several rollouts.
+    """Groups rollouts by episode, in their order: one of a single agent, or those of a team.
 
-    The rollouts of a team share task, outcome, score and metrics. The episode consists of the steps
-    of all roles.
+    The rollouts of a team share task, outcome, score and metrics.
     """
     by_key: dict[tuple[int, int, str], list[Rollout]] = {}
     for number, rollout in enumerate(rollouts):
@@ -199,10 +181,7 @@ def episodes(rollouts: Sequence[Rollout]) -> list[Rollout]:
 
 
 def refuse_teams(rollouts: Sequence[Rollout], what: str) -> None:
-    """Raises a ValueError for rollouts of several agents: their judgments differ in operators.
-
-    The message names the caller, ``what``, and the agents.
-    """
+    """Raises a ValueError for rollouts of several agents: their judgments differ in operators."""
     agents = by_agent(rollouts)
     if len(agents) > 1:
         raise ValueError(f"{what} reads the rollouts of one agent, not of {' and '.join(agents)}")
@@ -217,10 +196,7 @@ def by_agent(rollouts: Sequence[Rollout]) -> dict[str, list[Rollout]]:
 
 
 def changed_facts(facts: Any) -> dict[str, Any]:
-    """Returns the fields of a facts dataclass that differ from their defaults, as JSON types.
-
-    An environment without facts gives `None`, which has no fields.
-    """
+    """Returns the fields of a facts dataclass that differ from their defaults, as JSON types."""
     changed = {}
     facts_type: Any = type(facts)
     for name, default in _defaults(facts_type) if facts is not None else ():

@@ -25,10 +25,10 @@ _OPTIONAL: Final = ("module_id", "turns", "final_prompt_ids", "advantages")
 
 
 def to_record(rollout: Rollout, prompts: Sequence[str] | None = None) -> dict[str, Any]:
-    """Returns the rollout as plain JSON types.
+    """Returns the rollout as plain JSON types; the keys are the fields of `Rollout`.
 
-    The keys are the fields of `Rollout`. ``steps`` holds the fields of `Step`, ``advantage`` if the
-    rollout has advantages, and ``prompt`` if the prompts are given.
+    ``steps`` holds the fields of `Step`, ``advantage`` if the rollout has advantages, and
+    ``prompt`` if the prompts are given.
     """
     record = {f.name: getattr(rollout, f.name) for f in fields(Rollout) if f.name not in _OPTIONAL}
     if rollout.module_id != DEFAULT_MODULE:
@@ -57,19 +57,14 @@ def to_json(rollout: Rollout) -> str:
 
 
 def from_json(line: str) -> Rollout:
-    """Reads a line of `to_json`, and ignores unknown keys.
-
-    Raises:
-        ValueError: If the line is not a JSON object, or lacks a field.
-    """
+    """Reads a line of `to_json`, and ignores unknown keys; a `ValueError` if a field is missing."""
     return _rollout(json.loads(line))
 
 
 def read_lines(path: Path) -> tuple[list[Rollout], list[str] | None, list[Failure]]:
     """Reads ``train.jsonl`` or ``eval.jsonl`` of a run of an earlier version.
 
-    Returns:
-        The rollouts, the prompt of each step (`None` if a prompt is missing), and the failures.
+    Returns rollouts, the prompt of each step (`None` if one is missing), and failures.
 
     Raises:
         ValueError: If a line is invalid. The message names the file and the line.

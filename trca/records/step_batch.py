@@ -12,13 +12,17 @@ from numpy.typing import NDArray
 from trca.records.rollout import Rollout, Step
 from trca.rubric.rewards import Budgets, breakthrough_reward, foundational_reward
 
+Bools = NDArray[np.bool_]
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
 
 class RubricRewards(NamedTuple):
     """The rubric rewards of a batch, one row per step."""
 
-    foundational: NDArray[np.float64]
+    foundational: Floats
     """float64 (S,), r^F."""
-    breakthrough: NDArray[np.float64]
+    breakthrough: Floats
     """float64 (S,), r^B."""
 
 
@@ -52,22 +56,22 @@ class StepBatch:
         ValueError: If the lengths of columns differ, or the rows of a rollout are not contiguous.
     """
 
-    group: NDArray[np.int64]
-    rollout: NDArray[np.int64]
-    agent: NDArray[np.int64]
-    reward: NDArray[np.float64]
-    observation: NDArray[np.int64]
-    next_observation: NDArray[np.int64]
-    context: NDArray[np.int64]
-    next_context: NDArray[np.int64]
+    group: Ints
+    rollout: Ints
+    agent: Ints
+    reward: Floats
+    observation: Ints
+    next_observation: Ints
+    context: Ints
+    next_context: Ints
     judgments: NDArray[np.uint8]
     categories: NDArray[np.int8]
-    parsed: NDArray[np.bool_]
-    accepted: NDArray[np.bool_]
-    terminated: NDArray[np.bool_]
-    truncated: NDArray[np.bool_]
-    won: NDArray[np.bool_]
-    milestone: NDArray[np.bool_] | None = None
+    parsed: Bools
+    accepted: Bools
+    terminated: Bools
+    truncated: Bools
+    won: Bools
+    milestone: Bools | None = None
     texts: tuple[str, ...] = ()
     _rewards: dict[Budgets, RubricRewards] = field(
         default_factory=dict, init=False, repr=False, compare=False
@@ -139,7 +143,7 @@ class StepBatch:
             )
         return self._rewards[budgets]
 
-    def milestones(self, *, evidence: bool = False) -> NDArray[np.bool_]:
+    def milestones(self, *, evidence: bool = False) -> Bools:
         """Returns for each step whether a milestone operator fires for the first time in a rollout.
 
         Execution operators are milestones, and Evidence operators if ``evidence`` is set.
@@ -148,13 +152,13 @@ class StepBatch:
         return self.rubric_rewards(budgets).breakthrough > 0.0
 
 
-def _codes(keys: Iterable[str]) -> NDArray[np.int64]:
+def _codes(keys: Iterable[str]) -> Ints:
     """Numbers the keys in order of first appearance. Equal keys have equal numbers."""
     seen: dict[str, int] = {}
     return np.array([seen.setdefault(key, len(seen)) for key in keys], dtype=np.int64)
 
 
-def action_mask_of(steps: Sequence[Step], train_malformed: bool) -> NDArray[np.bool_]:
+def action_mask_of(steps: Sequence[Step], train_malformed: bool) -> Bools:
     """Returns the mask of the response tokens that enter the loss, bool (sum of R,).
 
     With ``train_malformed``, all tokens of a response without an action enter the loss.
@@ -166,7 +170,7 @@ def action_mask_of(steps: Sequence[Step], train_malformed: bool) -> NDArray[np.b
     return action
 
 
-def action_counts(action: NDArray[np.bool_], responses: NDArray[np.int64]) -> NDArray[np.int64]:
+def action_counts(action: Bools, responses: Ints) -> Ints:
     """Counts the action tokens of each response."""
     ends = np.concatenate([[0], np.cumsum(action)])[np.concatenate([[0], np.cumsum(responses)])]
     return np.asarray(np.diff(ends), dtype=np.int64)

@@ -100,11 +100,7 @@ def to_table(
 
 
 def from_table(table: pa.Table) -> list[Rollout]:
-    """Restores rollouts. Their arrays are views of the table's columns.
-
-    Raises:
-        ValueError: If the table lacks a column.
-    """
+    """Restores rollouts, whose arrays are views of columns; a `ValueError` if one is missing."""
     for name in SCHEMA.names:
         if name not in table.column_names:
             raise ValueError(f"there is no column {name!r}")
@@ -146,8 +142,7 @@ def read_table(
 ) -> pa.Table:
     """Reads all columns and rollout groups of a file, or some; also JSON lines of earlier versions.
 
-    Raises:
-        ValueError: If the file is not a file of rollouts. The message names the file.
+    A `ValueError` names a file that is not a file of rollouts.
     """
     wanted = None if group is None else [("group", "=", group)]
     try:
@@ -193,10 +188,8 @@ def read_rollouts(path: str | Path) -> Iterator[Rollout]:
 def summaries(path: Path) -> Iterator[dict[str, Any]]:
     """Summarizes each rollout of a file, and reads only the columns of the summary.
 
-    Yields:
-        The fields ``group``, ``index``, ``task_id``, ``task_type``, ``agent_id``, ``won`` and
-        ``score``; ``steps``, their number; ``foundational`` and ``breakthrough``, the sums of r^F
-        and r^B; ``fired``, the ids of the operators that fired.
+    Yields the fields named below; ``steps``, their number; the sums of r^F and r^B; and ``fired``,
+    the ids of the operators that fired.
     """
     names = ("group", "index", "task_id", "task_type", "agent_id", "won", "score")
     sums = ("foundational", "breakthrough")

@@ -29,7 +29,7 @@ from trca.algorithms.rollouts.batch import GroupRequest
 from trca.algorithms.rollouts.env_runner import TextEnvRunner
 from trca.algorithms.rollouts.recording import View
 from trca.algorithms.settings.parameters import TextParameters, parameter_models, switch
-from trca.records import Rollout, StepBatch, refuse_teams
+from trca.records import Bools, Floats, Ints, Rollout, StepBatch, refuse_teams
 from trca.runs.success_tables import rank_correlation
 
 NEEDS_LEARNER: Final = frozenset({"answer_logprobs", "hindsight_logprobs", "values"})
@@ -47,8 +47,7 @@ DECIDED: Final = 1.96
 class Branches:
     """Teacher that plays the first responses of a recorded rollout, then leaves the turn.
 
-    Attributes:
-        responses: The responses of each branch, by the number of its demonstration.
+    ``responses`` has the responses of each branch, by the number of its demonstration.
     """
 
     acts = True
@@ -81,32 +80,20 @@ class BranchRunner(TextEnvRunner):
 
 @dataclass(frozen=True)
 class Audit:
-    """Measured and computed advantages of the same S steps.
+    """Measured and computed advantages of the same S steps."""
 
-    Attributes:
-        executed: float64 (S,), A(t).
-        error: float64 (S,), standard error of A(t).
-        halves: float64 (2, S), A(t) from the odd and from the even playouts.
-        credit: By rule: float64 (S,), its advantages.
-        skipped: By rule: the reason why it has none.
-        group: int64 (S,), number of the task of the step.
-        rollout: int64 (S,), number of the rollout of the step.
-        fired: bool (S, 4), the types of the step, in the order of `STEP_TYPES`.
-        playouts: Number of played rollouts.
-    """
-
-    executed: NDArray[np.float64]
-    error: NDArray[np.float64]
-    halves: NDArray[np.float64]
-    credit: Mapping[str, NDArray[np.float64]]
-    skipped: Mapping[str, str]
-    group: NDArray[np.int64]
-    rollout: NDArray[np.int64]
-    fired: NDArray[np.bool_]
+    executed: Floats  # float64 (S,), A(t)
+    error: Floats  # float64 (S,), standard error of A(t)
+    halves: Floats  # float64 (2, S), A(t) from the odd and from the even playouts
+    credit: Mapping[str, Floats]  # by rule: float64 (S,), its advantages
+    skipped: Mapping[str, str]  # by rule: the reason why it has none
+    group: Ints  # int64 (S,), number of the task
+    rollout: Ints  # int64 (S,), number of the rollout
+    fired: Bools  # bool (S, 4), the types of the step, in the order of STEP_TYPES
     playouts: int
 
     @property
-    def sure(self) -> NDArray[np.bool_]:
+    def sure(self) -> Bools:
         """Whether the sign of A(t) is known, bool (S,)."""
         return np.abs(self.executed) > DECIDED * self.error
 
@@ -128,8 +115,10 @@ class Audit:
         rhos = rhos[~np.isnan(rhos)] if np.isfinite(rhos).any() else np.array([np.nan])
         known = self.sure & (credit != 0)
         right = np.sign(credit[known]) == np.sign(self.executed[known])
+        place = np.unique(self.rollout, return_inverse=True)[1]
         inside = [
-            (of - _mean_of(of, self.rollout)).round(9)  # equal advantages have no order
+            # rounded: equal advantages have no order
+            (of - (np.bincount(place, of) / np.bincount(place))[place]).round(9)
             for of in (credit, self.executed)
         ]
         return Agreement(
@@ -148,26 +137,17 @@ class Audit:
 
 @dataclass(frozen=True)
 class Agreement:
-    """Agreement of a rule's advantages with A(t).
+    """Agreement of a rule's advantages with A(t)."""
 
-    Attributes:
-        correlation: Spearman's rank correlation over all steps; NaN for equal advantages.
-        low: Lower end of its 95% interval, by resampling tasks.
-        high: Upper end.
-        in_rollouts: The rank correlation of the differences from the means of each rollout: whether
-            a rule finds the right steps of a rollout.
-        signs: Share of right signs, of the steps with credit where A(t) is surely not zero.
-        credited: Share of the steps with a nonzero advantage.
-        by_type: The rank correlation over the steps of each type.
-    """
-
-    correlation: float
-    low: float
+    correlation: float  # Spearman's rank correlation over all steps; NaN for equal advantages
+    low: float  # lower end of its 95% interval, by resampling tasks
     high: float
+    # the rank correlation of the differences from the means of each rollout: whether a rule
+    # finds the right steps of a rollout
     in_rollouts: float
-    signs: float
-    credited: float
-    by_type: Mapping[str, float]
+    signs: float  # share of right signs, of the steps with credit where A(t) is surely not zero
+    credited: float  # share of the steps with a nonzero advantage
+    by_type: Mapping[str, float]  # the rank correlation over the steps of each type
 
     @property
     def defined(self) -> bool:
@@ -176,11 +156,7 @@ class Agreement:
 
 
 def rules_of(settings: TextParameters) -> tuple[dict[str, BoundRule], dict[str, str]]:
-    """The credit rule of each algorithm, with the settings of a run that the algorithm has.
-
-    Returns:
-        The rules by algorithm; and by algorithm the reason why it has no rule here.
-    """
+    """The rule of each algorithm with a run's settings; or, by algorithm, the lacking reads."""
     rules, skipped = dict[str, BoundRule](), dict[str, str]()
     for name, model in parameter_models().items():
         shared = {**switch(settings.flat(), name), "gold_in_training": True}
@@ -195,12 +171,6 @@ def rules_of(settings: TextParameters) -> tuple[dict[str, BoundRule], dict[str, 
 
 def sample(runner: BranchRunner, tasks: int, size: int, seed: int) -> list[Rollout]:
     """Samples rollout groups of training tasks, as an iteration of training does.
-
-    Args:
-        runner: The runner with the policy.
-        tasks: Number of tasks, drawn from the training split.
-        size: Rollouts of each task.
-        seed: Seed of the draw and of the rollouts.
 
     Raises:
         ValueError: If no rollout is finished, or the rollouts are of a team.
@@ -229,14 +199,8 @@ def audit(
 ) -> Audit:
     """Measures A(t) on some rollouts, and credits all rollouts by each rule.
 
-    Args:
-        runner: The runner that sampled the rollouts.
-        rollouts: Complete rollout groups.
-        rules: Credit rules by name.
-        branched: Number of rollouts whose steps are measured, drawn at random.
-        playouts: Playouts M from each state.
-        seed: Seed of the draw and of the playouts.
-        progress: Receives the number of finished states, and of all states.
+    Draws ``branched`` rollouts at random, and plays each of their states to the end ``playouts``
+    times. ``progress`` receives the number of finished states, and of all states.
 
     Raises:
         ValueError: If an environment does not replay exactly, or playouts are missing.
@@ -244,7 +208,7 @@ def audit(
     rng = np.random.default_rng(seed)
     chosen = sorted(rng.permutation(len(rollouts))[:branched].tolist())
     chosen = [number for number in chosen if rollouts[number].steps]
-    values = dict[tuple[object, ...], NDArray[np.float64]]()
+    values = dict[tuple[object, ...], Floats]()
     states = {
         _state(rollouts[number], turn): (rollouts[number], turn)
         for number in chosen
@@ -261,13 +225,14 @@ def audit(
     batch = StepBatch.from_rollouts(rollouts, operators.categories)
     rows = np.flatnonzero(np.isin(batch.rollout, chosen))
     sources = Sources(runner.config, runner, _NoLearner(), rollouts)
-    credit, skipped = dict[str, NDArray[np.float64]](), dict[str, str]()
+    credit, skipped = dict[str, Floats](), dict[str, str]()
     for name, rule in rules.items():
         if lack := next(filter(None, (READS.get(r).lack(sources) for r in rule.reads)), None):
             skipped[name] = lack
             continue
         credit[name] = rule(batch, **{r: READS.get(r)(sources, batch) for r in rule.reads})[rows]
-    fired = np.stack([_fired(batch, category) for category in range(3)], axis=1)[rows]
+    of_category = [batch.judgments[rows][:, batch.categories == number] for number in range(3)]
+    fired = np.stack([judgments.any(axis=1) for judgments in of_category], axis=1)
     return Audit(
         executed=executed,
         error=error,
@@ -296,11 +261,8 @@ def _state(rollout: Rollout, turn: int) -> tuple[object, ...]:
 
 
 def _playouts(
-    runner: BranchRunner,
-    states: Iterable[tuple[Rollout, int]],
-    count: int,
-    key: tuple[int, int],
-) -> list[NDArray[np.float64]]:
+    runner: BranchRunner, states: Iterable[tuple[Rollout, int]], count: int, key: tuple[int, int]
+) -> list[Floats]:
     """The scores of playouts from the states before turns of rollouts, float64 (count,) each."""
     branches, requests, scores = runner.branches.responses, list[GroupRequest](), []
     for number, (rollout, turn) in enumerate(states):
@@ -336,8 +298,8 @@ def _playouts(
 
 
 def _executed(
-    rollout: Rollout, values: Mapping[tuple[object, ...], NDArray[np.float64]], count: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    rollout: Rollout, values: Mapping[tuple[object, ...], Floats], count: int
+) -> tuple[Floats, Floats, Floats]:
     """A(t), its standard error, and A(t) of both halves of the playouts, for each step."""
     steps = range(len(rollout.steps))
     scores = np.stack([*(values[_state(rollout, t)] for t in steps), np.full(count, rollout.score)])
@@ -347,14 +309,3 @@ def _executed(
         np.hypot(error[1:], error[:-1]),
         np.stack([np.diff(scores[:, half::2].mean(axis=1)) for half in (0, 1)]),
     )
-
-
-def _fired(batch: StepBatch, category: int) -> NDArray[np.bool_]:
-    """Whether an operator of a category fired, bool (S,)."""
-    return np.asarray(batch.judgments[:, batch.categories == category].any(axis=1))
-
-
-def _mean_of(values: NDArray[np.float64], codes: NDArray[np.int64]) -> NDArray[np.float64]:
-    """For each value the mean of the values with its code."""
-    place = np.unique(codes, return_inverse=True)[1]
-    return (np.bincount(place, values) / np.bincount(place))[place]

@@ -30,14 +30,7 @@ NEAR_ZERO: Final = 1e-6
 
 @dataclass(frozen=True)
 class CreditedRollouts:
-    """Rollouts of an agent with their advantages.
-
-    Attributes:
-        agent: The agent.
-        rollouts: Its rollouts.
-        batch: Columns of the steps.
-        tokens: Columns of the response tokens.
-    """
+    """Rollouts of an agent with their advantages, and columns of steps and response tokens."""
 
     agent: str
     rollouts: list[Rollout]
@@ -46,11 +39,7 @@ class CreditedRollouts:
 
 
 class Crediting:
-    """Applies the credit rule of an algorithm. The rollouts of each agent are credited separately.
-
-    Attributes:
-        operators: Rubric operators by agent.
-    """
+    """Applies the credit rule of an algorithm to the rollouts of each agent separately."""
 
     def __init__(
         self,
@@ -68,11 +57,7 @@ class Crediting:
         return [self._credit(agent, played) for agent, played in by_agent(rollouts).items()]
 
     def rows(self, credited: Sequence[CreditedRollouts]) -> tuple[dict[str, Rows], int]:
-        """The rows that each policy learns from.
-
-        Returns:
-            Rows by policy, and the number of rollouts that are left out of the update.
-        """
+        """The rows that each policy learns from, and the number of left-out rollouts."""
         config, left_out = self._config, 0
         parts: dict[str, list[Rows]] = {}
         for each in credited:
@@ -148,13 +133,7 @@ def teaching_groups(rollouts: Sequence[Rollout]) -> set[int]:
 
 
 def teaching(rollouts: Sequence[Rollout], on_zero_advantage: OnZeroAdvantage) -> list[Rollout]:
-    """The rollouts of the update, in their order.
-
-    Args:
-        rollouts: Rollouts with their advantages.
-        on_zero_advantage: ``keep``, or the unit that is left out: ``drop_groups`` or
-            ``drop_rollouts``.
-    """
+    """The rollouts of the update, in their order; see the setting ``on_zero_advantage``."""
     if on_zero_advantage == "drop_groups":
         groups = teaching_groups(rollouts)
         return [rollout for rollout in rollouts if rollout.group in groups]

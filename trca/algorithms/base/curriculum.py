@@ -18,53 +18,38 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trca.envs.panel import Panel
-from trca.records import Rollout, episodes
+from trca.records import Floats, Rollout, episodes
 
 
 class Curriculum:
     """Draws the tasks of iterations."""
 
     def __init__(self, panel: Panel, strength: float, seed: int) -> None:
-        """Starts without a rollout.
-
-        Args:
-            panel: The training panel.
-            strength: c, from 0 (none) to 1.
-            seed: Seed of the run.
-        """
+        """Starts without a rollout; ``strength`` is c, from 0 (none) to 1."""
         self._panel, self._strength, self._seed = panel, strength, seed
         self._counts: dict[str, tuple[float, float]] = {}
 
     def tasks(self, iteration: int, size: int) -> tuple[str, ...]:
-        """The tasks of an iteration.
-
-        Args:
-            iteration: Number of the iteration, from 0.
-            size: Number of tasks; a smaller panel repeats.
-        """
+        """The tasks of an iteration, numbered from 0; a panel with fewer tasks repeats."""
         if not self._strength:
             return self._panel.batch(iteration, size, self._seed)
         order = self._order(iteration)
         return tuple(order[k % len(order)] for k in range(size))
 
     def more(self, iteration: int, size: int, start: int, count: int) -> tuple[str, ...]:
-        """Further tasks for an iteration: tasks that it has not played, or all if it has.
+        """Further tasks: those that the iteration has not played, or all if it has.
 
-        Args:
-            iteration: Number of the iteration.
-            size: Number of tasks at its start.
-            start: Number of further tasks so far.
-            count: Number of further tasks to draw.
+        ``size`` tasks are from the start of the iteration, and ``start`` further tasks are drawn
+        already.
         """
         played = set(self.tasks(iteration, size))
         order = self._order(iteration)
         rest = [task for task in order if task not in played] or order
         return tuple(rest[k % len(rest)] for k in range(start, start + count))
 
-    def weights(self) -> NDArray[np.float64]:
+    def weights(self) -> Floats:
         """The weight of each task, in the order of the panel."""
         counts = np.array([self._counts.get(task, (0.0, 0.0)) for task in self._panel.task_ids])
         p = (counts[:, 0] + 1.0) / (counts[:, 1] + 2.0)

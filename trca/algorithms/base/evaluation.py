@@ -36,14 +36,9 @@ from trca.records.rollout import Failure, Incident
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Rollouts of a panel.
+    """Rollouts of a panel, by task and index.
 
-    Attributes:
-        panel: The panel.
-        rollouts: The finished rollouts, by task and index.
-        failures: The tasks with missing rollouts, and the technical reasons.
-        incidents: All failures, also the failures that a retry repaired.
-        metrics: Metrics of the env runners of an algorithm.
+    Missing rollouts are in ``failures``; ``incidents`` has all failures, also the repaired ones.
     """
 
     panel: Panel
@@ -77,9 +72,7 @@ def local_runner(
 ) -> TextEnvRunner:
     """Makes a runner in this process for a model, without Ray and without an algorithm.
 
-    Args:
-        config: Config of any text algorithm, with the model to evaluate.
-        runner: Makes the runner from RLlib's arguments.
+    ``runner`` makes it from RLlib's arguments.
     """
     config = config.copy(copy_frozen=False)
     config.in_evaluation = config.in_evaluation or bool(

@@ -17,14 +17,7 @@ from trca.policies.engines.engine import SamplingParams
 
 
 class Sampled(NamedTuple):
-    """The rollouts of an iteration.
-
-    Attributes:
-        batch: The rollouts.
-        credited: The same rollouts with advantages if refilling needed them; else None.
-        refilled: Number of replacement groups.
-        metrics: Metrics of the env runners.
-    """
+    """The rollouts of an iteration; ``credited`` if refilling needed advantages, else None."""
 
     batch: RolloutBatch
     credited: list[CreditedRollouts] | None
@@ -88,9 +81,8 @@ class IterationSampler:
     ) -> tuple[list[CreditedRollouts] | None, int, list[dict[str, Any]]]:
         """Samples replacements for groups without any advantage, up to the limit.
 
-        Returns:
-            The credited rollouts, if they are up to date; the number of replacements; and the
-            runners' metrics.
+        Returns the credited rollouts if they are up to date, the number of replacements, and the
+        metrics of the runners.
         """
         config, settings = self._config, self._config.settings
         size, groups = settings.tasks_per_iteration, len({r.group for r in batch.rollouts})

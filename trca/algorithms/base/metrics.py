@@ -37,14 +37,7 @@ def rollout_metrics(rollouts: Sequence[Rollout]) -> dict[str, Any]:
 def credit_metrics(
     rollouts: Sequence[Rollout], batch: StepBatch, budgets: Budgets, operator_ids: Sequence[str]
 ) -> dict[str, Any]:
-    """Returns the metrics of rubric and credit.
-
-    Args:
-        rollouts: The rollouts, with their advantages.
-        batch: Their columns.
-        budgets: Category budgets of r^F and r^B.
-        operator_ids: Names of the operators, in library order.
-    """
+    """Returns the metrics of rubric and credit of rollouts with advantages."""
     wins: dict[int, bool] = {}
     for rollout in rollouts:
         wins[rollout.group] = wins.get(rollout.group, False) or rollout.won

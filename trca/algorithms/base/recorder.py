@@ -118,11 +118,7 @@ class RunRecorder(RLlibCallback):
             self._begin(algorithm, rewind=True)
 
     def on_train_result(self, *, algorithm: Any, result: dict[str, Any], **kwargs: Any) -> None:
-        """Records an iteration; the last iteration is evaluated into its result.
-
-        Raises:
-            OSError: If the disk is full; the last checkpoint stays complete.
-        """
+        """Records an iteration; the last iteration is evaluated into its result."""
         run = self.run
         if run is None:
             return
@@ -237,11 +233,7 @@ class RunRecorder(RLlibCallback):
         return not changed
 
     def _write_provenance(self, algorithm: Any, run: RunFolder, continues: bool) -> None:
-        """Writes versions and panels; a run that continues keeps its earlier versions.
-
-        Raises:
-            ConfigError: If the run continues, and its tasks have changed.
-        """
+        """Writes versions and panels; refuses a run that continues with other tasks."""
         trained = algorithm.panel(algorithm.config.settings.train_split)
         panels = {"train": trained, "evaluation": algorithm.evaluation_panel}
         records = {name: panel_record(panel) for name, panel in panels.items()}

@@ -62,12 +62,7 @@ class Replay:
     """Kept rollouts of one agent for a later update."""
 
     def __init__(self, size: int, max_age: int) -> None:
-        """Starts empty.
-
-        Args:
-            size: Number of rollouts of a replay; the newest stay.
-            max_age: Largest age of a replayed rollout, in iterations.
-        """
+        """Starts empty; the newest ``size`` rollouts stay, at most ``max_age`` iterations."""
         self._max_age = max_age
         self._kept: deque[tuple[int, Rollout]] = deque(maxlen=size)
         self._means: deque[float] = deque(maxlen=_BASELINE_GROUPS)
@@ -78,8 +73,7 @@ class Replay:
     def take(self, iteration: int) -> list[Rollout]:
         """Takes all rollouts out as soon as ``size`` rollouts are kept; empty before.
 
-        Returns:
-            The rollouts with a gain above 0 in this iteration, with new advantages.
+        Returns those with a gain above 0 in this iteration, with new advantages.
         """
         while self._kept and iteration - self._kept[0][0] > self._max_age:
             self._kept.popleft()
@@ -132,13 +126,7 @@ class Replay:
 
 
 def replay_weight(iteration: int, weight: float, ramp: int) -> float:
-    """w(n), the weight of the replayed rollouts; the iteration's rollouts have weight 1.
-
-    Args:
-        iteration: n, from 0.
-        weight: Final weight.
-        ramp: Number of iterations until the final weight; 0 for the final weight at once.
-    """
+    """w(n), the weight of the replayed rollouts in iteration n, from 0; new ones have weight 1."""
     return weight * (1.0 - math.cos(math.pi * min(1.0, iteration / ramp))) / 2 if ramp else weight
 
 
@@ -149,15 +137,7 @@ def add_replayed(
     categories: NDArray[np.int8],
     settings: TextParameters,
 ) -> Rows:
-    """Adds the rows of replayed rollouts to rows; every replayed rollout has the same weight.
-
-    Args:
-        rows: The rows of the iteration.
-        replayed: The replayed rollouts, with their advantages.
-        weight: Weight of the replayed rollouts; the iteration's rollouts have weight 1.
-        categories: int8 (M,), the categories of the library that judged the replayed rollouts.
-        settings: The parameters ``aggregation``, ``train_malformed`` and ``constant_steps``.
-    """
+    """Adds the rows of replayed rollouts with equal weights; ``categories`` are int8 (M,)."""
     if not replayed:
         return rows
     batch = StepBatch.from_rollouts(replayed, categories)
@@ -189,15 +169,8 @@ class AgentReplays:
     ) -> tuple[dict[str, Rows], int]:
         """Adds the rows of due rollouts, and keeps the good rollouts of the iteration.
 
-        The roles that one policy acts for have equal shares of the weight.
-
-        Args:
-            parts: The iteration's rows by policy.
-            rollouts: The iteration's rollouts with their advantages.
-            iteration: Number of the iteration, from 0.
-
-        Returns:
-            Rows by policy, and the number of replayed rollouts.
+        The roles that one policy acts for have equal shares of the weight. Returns rows by policy,
+        and the number of replayed rollouts.
         """
         config, settings = self._config, self._config.settings
         weight = replay_weight(iteration, settings.replay_weight, settings.replay_ramp)

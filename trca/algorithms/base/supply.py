@@ -25,11 +25,8 @@ logger = logging.getLogger(__name__)
 def check_supply(config: TextAlgorithmConfig) -> None:
     """Checks that Ray has the CPUs, GPUs and custom resources of all processes.
 
-    A trial of Ray Tune has its resources already.
-
-    Raises:
-        ValueError: If the Ray that this process has started has too few; names need, supply and the
-            settings to change. On any other cluster a lack is only logged.
+    A trial of Ray Tune has its resources already. A Ray that this process has started raises a
+    `ValueError`; on any other cluster a lack is only logged.
     """
     evaluation: Any = config.get_evaluation_config_object()
     need = Counter[str]()

@@ -13,11 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RolePolicies:
-    """A ``policy_mapping_fn`` by role.
-
-    Attributes:
-        policies: The policy's id by role.
-    """
+    """A ``policy_mapping_fn``: the policy's id by role."""
 
     policies: dict[str, str]
 

@@ -197,8 +197,7 @@ class TextAlgorithm(Algorithm):
         """Samples the groups, credits every step, updates the learners and pushes the weights.
 
         Raises:
-            RuntimeError: If ``max_failed_iterations`` successive iterations have no rollout. The
-                message has the first reason.
+            RuntimeError: If ``max_failed_iterations`` successive iterations have no rollout.
         """
         settings, self.incidents = self.config.settings, []
         number, self.training_steps = self.training_steps, self.training_steps + 1
@@ -251,12 +250,7 @@ class TextAlgorithm(Algorithm):
         return saved
 
     def restore_from_path(self, path: Any, *args: Any, **kwargs: Any) -> None:
-        """Restores a checkpoint or a component of a checkpoint.
-
-        Raises:
-            OtherStartError: If a policy has frozen weights that differ from the start weights
-                in the checkpoint.
-        """
+        """Restores a checkpoint or a component; an `OtherStartError` if frozen weights differ."""
         component = str(kwargs.get("component") or "")
         if not component or component.startswith(COMPONENT_LEARNER_GROUP):
             checkpoint = str(path).removesuffix(f"/{component}")

@@ -37,9 +37,6 @@ class WeightPush:
         Runners that sample ahead are busy and are not asked: each step carries the version of the
         weights that sampled it.
 
-        Returns:
-            The metrics.
-
         Raises:
             PushError: If an engine does not have the pushed weights.
         """

@@ -19,13 +19,12 @@ from difflib import SequenceMatcher
 from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trca.algorithms.credit.arithmetic import joint_codes
 from trca.algorithms.settings.parameters import TextParameters
 from trca.algorithms.settings.types import NonNegative, Normalizer, Share
 from trca.common.names import unknown
-from trca.records import StepBatch
+from trca.records import Floats, Ints, StepBatch
 
 AnchorKind = Literal["context", "observation", "similar"]
 
@@ -56,7 +55,7 @@ class StepCreditParameters(PenaltyParameters):
     """Divisor of advantages: the standard deviation, or one."""
 
 
-def anchors_before(batch: StepBatch, kind: AnchorKind, similarity: float) -> NDArray[np.int64]:
+def anchors_before(batch: StepBatch, kind: AnchorKind, similarity: float) -> Ints:
     """The anchor of the state before each step.
 
     Args:
@@ -73,9 +72,7 @@ def anchors_before(batch: StepBatch, kind: AnchorKind, similarity: float) -> NDA
     return joint_codes(batch.group, _anchors(batch, kind, similarity))
 
 
-def anchors_around(
-    batch: StepBatch, kind: AnchorKind, similarity: float
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def anchors_around(batch: StepBatch, kind: AnchorKind, similarity: float) -> tuple[Ints, Ints]:
     """The anchors of the states before and after each step; nodes of a graph.
 
     Returns:
@@ -92,11 +89,8 @@ def anchors_around(
 
 
 def spread_back(
-    values: NDArray[np.float64],
-    before: NDArray[np.int64],
-    after: NDArray[np.int64],
-    back: Callable[[NDArray[np.float64]], NDArray[np.float64]],
-) -> NDArray[np.float64]:
+    values: Floats, before: Ints, after: Ints, back: Callable[[Floats], Floats]
+) -> Floats:
     """Raises each state to the maximum of its value and back(value) of its next states.
 
     Each pass follows one transition back from the states whose value rose in the last pass:
@@ -130,7 +124,7 @@ def spread_back(
     return best
 
 
-def _anchors(batch: StepBatch, kind: AnchorKind, similarity: float) -> NDArray[np.int64]:
+def _anchors(batch: StepBatch, kind: AnchorKind, similarity: float) -> Ints:
     """The anchor of the state before each step; distinguishes states of one group only."""
     if kind == "context":
         return batch.context
@@ -141,9 +135,7 @@ def _anchors(batch: StepBatch, kind: AnchorKind, similarity: float) -> NDArray[n
     raise unknown("anchor", kind, get_args(AnchorKind))
 
 
-def _similar(
-    batch: StepBatch, group: NDArray[np.int64], codes: NDArray[np.int64], similarity: float
-) -> NDArray[np.int64]:
+def _similar(batch: StepBatch, group: Ints, codes: Ints, similarity: float) -> Ints:
     """The code of the text that each text joins."""
     if len(batch) and not batch.texts:
         raise ValueError("anchor 'similar' compares texts, and the batch has none: set its texts")

@@ -7,16 +7,14 @@ longest rollout) and a sort of codes with wide gaps.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trca.records import Bools, Floats, Ints
 from trca.rubric.rewards import check_share
 
 _ROUNDING = 1e-12
 
 
-def discounted_returns(
-    values: NDArray[np.float64], rollout: NDArray[np.int64], gamma: float
-) -> NDArray[np.float64]:
+def discounted_returns(values: Floats, rollout: Ints, gamma: float) -> Floats:
     """sum_{k >= t} gamma^(k - t) values_k within each rollout, by doubling the horizon.
 
     The sum over the next 2h steps is the sum over h steps, plus gamma^h times the sum h steps
@@ -47,7 +45,7 @@ def discounted_returns(
     return returns
 
 
-def rollout_spans(rollout: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def rollout_spans(rollout: Ints) -> tuple[Ints, Ints]:
     """First row and number of rows of each rollout, in the order of the rows.
 
     Args:
@@ -62,9 +60,7 @@ def rollout_spans(rollout: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArra
     return starts, np.diff(starts, append=len(rollout))
 
 
-def outcomes(
-    reward: NDArray[np.float64], rollout: NDArray[np.int64]
-) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
+def outcomes(reward: Floats, rollout: Ints) -> tuple[Floats, Ints, Ints]:
     """R(tau_i), the sum of a rollout's rewards, and the rows of the rollouts.
 
     Args:
@@ -78,7 +74,7 @@ def outcomes(
     return np.add.reduceat(reward, starts), starts, lengths
 
 
-def segment_numbers(ends: NDArray[np.bool_], rollout: NDArray[np.int64]) -> NDArray[np.int64]:
+def segment_numbers(ends: Bools, rollout: Ints) -> Ints:
     """Number of segments of the rollout that end before each step.
 
     Args:
@@ -89,13 +85,11 @@ def segment_numbers(ends: NDArray[np.bool_], rollout: NDArray[np.int64]) -> NDAr
         int64 (S,), from 0 in each rollout.
     """
     starts, lengths = rollout_spans(rollout)
-    before: NDArray[np.int64] = np.cumsum(ends) - ends
+    before: Ints = np.cumsum(ends) - ends
     return before - np.repeat(before[starts], lengths)
 
 
-def next_values(
-    values: NDArray[np.float64], rollout: NDArray[np.int64], at_end: NDArray[np.float64] | float
-) -> NDArray[np.float64]:
+def next_values(values: Floats, rollout: Ints, at_end: Floats | float) -> Floats:
     """The value of the step after each, within its rollout.
 
     Args:
@@ -112,7 +106,7 @@ def next_values(
     return following
 
 
-def joint_codes(*keys: NDArray[np.int64]) -> NDArray[np.int64]:
+def joint_codes(*keys: Ints) -> Ints:
     """Codes from 0: two rows have the same code exactly if all keys are equal.
 
     Args:
@@ -129,13 +123,8 @@ def joint_codes(*keys: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def normalize(
-    values: NDArray[np.float64],
-    codes: NDArray[np.int64],
-    *,
-    ddof: int,
-    epsilon: float,
-    divide: bool = True,
-) -> NDArray[np.float64]:
+    values: Floats, codes: Ints, *, ddof: int, epsilon: float, divide: bool = True
+) -> Floats:
     """Norm of each value within its group: (z - mean) / (std + epsilon), 0 for equal values.
 
     Eq. app_normalization. The function avoids two errors of rounding. In floating point the mean of
@@ -162,7 +151,7 @@ def normalize(
     np.maximum.at(spread, codes, above)
     above[spread[codes] <= _ROUNDING] = 0.0
     mean = np.bincount(codes, above, len(count)) / np.maximum(count, 1)
-    centred: NDArray[np.float64] = above - mean[codes]
+    centred: Floats = above - mean[codes]
     if not divide:
         return centred
     squares = np.bincount(codes, np.square(centred), len(count))
@@ -171,7 +160,7 @@ def normalize(
     return np.asarray(centred / deviation[codes], dtype=np.float64)
 
 
-def _dense(key: NDArray[np.int64]) -> NDArray[np.int64]:
+def _dense(key: Ints) -> Ints:
     if len(key) == 0:
         return key
     lowest = int(key.min())

@@ -13,7 +13,7 @@ from trca.algorithms.settings.prompting import engine_tokenizer, make_prompter
 from trca.envs.responses import RESPONSE_FORMATS
 from trca.policies.prompts.control_tokens import response_ids
 from trca.policies.spans import part_of
-from trca.records import Rollout, StepBatch
+from trca.records import Bools, Floats, Rollout, StepBatch
 from trca.records.step_batch import action_mask_of
 
 _THOUGHT: Final = "Now there is enough information to answer."
@@ -31,12 +31,8 @@ class AnswerLogprobs(Read):
 
     gold = True
 
-    def __call__(self, sources: Sources, batch: StepBatch) -> NDArray[np.float64]:
-        """Returns float64 (S,).
-
-        Raises:
-            ValueError: For a task without a known answer.
-        """
+    def __call__(self, sources: Sources, batch: StepBatch) -> Floats:
+        """float64 (S,); a `ValueError` for a task without a known answer."""
         config = sources.config
         tokenizer = engine_tokenizer(config.settings.engine, config.resolved_model())
         write = RESPONSE_FORMATS.get(config.settings.response_format).write
@@ -44,7 +40,7 @@ class AnswerLogprobs(Read):
         answers = _ANSWERS(sources, batch)
         actions = _ACTIONS(sources, batch)
         responses, parts = [], []
-        known: dict[tuple[str, str], tuple[NDArray[np.int32], NDArray[np.bool_]]] = {}
+        known: dict[tuple[str, str], tuple[NDArray[np.int32], Bools]] = {}
         for (answer, *_), (action, *_) in zip(answers, actions, strict=True):
             if (answer, action) not in known:
                 known[answer, action] = answer_tokens(write, action, answer, tokenizer)
@@ -69,20 +65,12 @@ class AnswerLogprobs(Read):
 
 def answer_tokens(
     write: Callable[[str, str], str], action: str, answer: str, tokenizer: Any
-) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
-    """The ids of the response that gives an answer, and the mask of the answer's ids.
+) -> tuple[NDArray[np.int32], Bools]:
+    """The ids of a response that gives an answer, int32 (R,), and the mask of the answer's ids.
 
-    The words of the answer may also occur in tags and thought. The position of the answer in the
-    action is the position of a mark in a second response, with the mark in place of the answer.
-
-    Args:
-        write: Writes a response with a thought and an action.
-        action: The action that gives the answer; the last occurrence of the answer counts.
-        answer: The answer.
-        tokenizer: The tokenizer of the policy.
-
-    Returns:
-        int32 (R,) and bool (R,).
+    The words of the answer may also occur in tags and thought. The position of its last occurrence
+    in the action is the position of a mark in a second response, with the mark in place of the
+    answer.
 
     Raises:
         ValueError: For an action without the answer.
@@ -102,13 +90,10 @@ def answer_tokens(
 
 
 class HindsightRead(Read):
-    """One pass of the learners over the steps of successful rollouts."""
+    """One pass of the learners over the steps of successful rollouts, float64 (S,)."""
 
-    def __call__(self, sources: Sources, batch: StepBatch) -> NDArray[np.float64]:
-        """Returns the mean log-probability of each action's tokens, 0 in rollouts without success.
-
-        For a response without an action token, the mean of all tokens.
-        """
+    def __call__(self, sources: Sources, batch: StepBatch) -> Floats:
+        """Mean log-probability of each action's tokens, of all tokens without an action; else 0."""
         config = sources.config
         tokenizer = engine_tokenizer(config.settings.engine, config.resolved_model())
         prompter = make_prompter(config.settings, tokenizer)

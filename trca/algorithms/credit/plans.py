@@ -12,23 +12,20 @@ from trca.algorithms.credit.reads import Read, Sources
 from trca.algorithms.settings.prompting import engine_tokenizer, make_prompter
 from trca.envs.responses import RESPONSE_FORMATS
 from trca.policies.spans import read_response
-from trca.records import StepBatch
+from trca.records import Bools, Ints, StepBatch
 
 
 @dataclass(frozen=True)
 class Plans:
-    """The plans in the responses of S steps.
+    """The plans in the responses of S steps."""
 
-    Attributes:
-        switch: bool (S,), whether a step starts a new subgoal; False for an unreadable response.
-        subgoal: int64 (S,), code of the subgoal; an unreadable response keeps the subgoal of the
-            step before; -1 before the first subgoal.
-        parts: int8 (sum of R,), the part of each response token: 1 switch, 2 subgoal, 3 action, 0
-            outside of the parts.
-    """
-
-    switch: NDArray[np.bool_]
-    subgoal: NDArray[np.int64]
+    # bool (S,), whether a step starts a new subgoal; False for an unreadable response
+    switch: Bools
+    # int64 (S,), code of the subgoal; an unreadable response keeps the subgoal of the step
+    # before; -1 before the first subgoal
+    subgoal: Ints
+    # int8 (sum of R,), the part of each response token: 1 switch, 2 subgoal, 3 action, 0
+    # outside of the parts
     parts: NDArray[np.int8]
 
 

@@ -47,10 +47,9 @@ import numpy as np
 
 from trca.common.registry import Registry
 from trca.envs.text_env import MissingPartError
+from trca.records import Floats
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from trca.algorithms.settings.policy_config import PolicyConfig
     from trca.records import Rollout, StepBatch
 
@@ -117,11 +116,7 @@ class GoldRead(Read):
         self._part = part
 
     def __call__(self, sources: Sources, batch: StepBatch) -> list[tuple[str, ...]]:
-        """Returns the texts of each step's task; the steps of a task share a tuple.
-
-        Raises:
-            ValueError: For a task without gold.
-        """
+        """The texts of each step's task; a `ValueError` for a task without gold."""
         gold: dict[tuple[str, str], tuple[str, ...]] = {}
         for split in dict.fromkeys(r.split for r in sources.rollouts):
             task_ids = list(dict.fromkeys(r.task_id for r in sources.rollouts if r.split == split))
@@ -155,12 +150,8 @@ class FinalMeasure(Read):
         """Chooses the measure by its name in the environment's ``measures``."""
         self._name = name
 
-    def __call__(self, sources: Sources, batch: StepBatch) -> NDArray[np.float64]:
-        """Returns float64 (S,).
-
-        Raises:
-            ValueError: For a rollout without the measure.
-        """
+    def __call__(self, sources: Sources, batch: StepBatch) -> Floats:
+        """float64 (S,); a `ValueError` for a rollout without the measure."""
         values = []
         for rollout in sources.rollouts:
             if self._name not in rollout.measures:

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from typing import Any, Final, get_type_hints
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trca.algorithms.credit.reads import READS
 from trca.algorithms.settings.parameters import TextParameters
 from trca.algorithms.settings.types import CREDIT_RULES as CREDIT_RULES
 from trca.common.names import nearest
 from trca.envs.annotate import line_in
-from trca.records import StepBatch
+from trca.records import Floats, StepBatch
 from trca.tune_configs.run_parameters import RunParameters
 
 _PARAMETERS: Final = "parameters"
@@ -34,28 +33,23 @@ class Credited:
             for tokens without a target.
     """
 
-    advantages: NDArray[np.float64]
-    token_advantages: NDArray[np.float64] | None = None
-    value_targets: NDArray[np.float64] | None = None
+    advantages: Floats
+    token_advantages: Floats | None = None
+    value_targets: Floats | None = None
 
 
-CreditRule = Callable[..., NDArray[np.float64] | Credited]
+CreditRule = Callable[..., Floats | Credited]
 """``rule(batch, parameters, **reads)`` returns one advantage per step, float64 (S,).
 
+``batch`` has S steps, and ``parameters`` the settings that the equations name; ``epsilon`` is added
+to standard deviations. A rule that credits tokens or teaches a critic returns `Credited`.
 `trca.records.step_batch.action_mask_of` marks the tokens of a step that its advantage weighs.
-
-A rule that credits tokens or teaches a critic returns `Credited`.
 """
 
 
 @dataclass(frozen=True)
 class BoundRule:
-    """A credit rule with its settings; a call needs only the batch and the reads.
-
-    Attributes:
-        name: The rule.
-        reads: Names of `READS` that the rule reads.
-    """
+    """A credit rule with its settings; a call needs only the batch and the reads by name."""
 
     name: str
     reads: tuple[str, ...]
@@ -79,16 +73,12 @@ class BoundRule:
         """The reads that are gold."""
         return tuple(name for name in self.reads if READS.get(name).gold)
 
-    def __call__(self, batch: StepBatch, **read: Any) -> NDArray[np.float64]:
+    def __call__(self, batch: StepBatch, **read: Any) -> Floats:
         """Returns the advantages of a batch; see `credit`."""
         return self.credit(batch, **read).advantages
 
     def credit(self, batch: StepBatch, **read: Any) -> Credited:
         """Runs the rule on a batch and checks the result.
-
-        Args:
-            batch: S steps.
-            read: The reads of the rule, by name.
 
         Raises:
             ValueError: For a result that is not one finite number a step.
@@ -121,10 +111,8 @@ class BoundRule:
     def check_tokens(self, credit: Credited, tokens: int, heads: int) -> None:
         """Checks the columns of response tokens.
 
-        Args:
-            credit: The result of the rule.
-            tokens: Number of response tokens, the sum of R.
-            heads: Number of values H that the critic has for a token; 0 without a critic.
+        ``tokens`` is the sum of R, and ``heads`` the number H of values that the critic has for a
+        token, 0 without a critic.
 
         Raises:
             ValueError: For a column of another shape, and for a critic without targets.

@@ -16,11 +16,10 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trca.algorithms.credit.arithmetic import rollout_spans
 from trca.algorithms.credit.reads import Read, Sources
-from trca.records import StepBatch
+from trca.records import Bools, Floats, Ints, StepBatch
 from trca.records.step_batch import action_mask_of
 from trca.tune_configs.run_parameters import PositiveNumber, Probability, Settings
 
@@ -45,23 +44,17 @@ class CriticSettings(Settings):
 
 @dataclass(frozen=True)
 class Values:
-    """Values of S steps, H values per token.
+    """Values of S steps, H values per token."""
 
-    Attributes:
-        state: float64 (S, H), the value of the state before each step.
-        after: float64 (S, H), the value of the state after each step: the value of the next step,
-            of the state at the step limit, or 0 at the end of the task.
-        lengths: int64 (S,), number R of response tokens of each step.
-        tokens: float64 (sum of R, H), the value before each response token; before the first token,
-            the value of the state.
-        action: bool (sum of R,), the tokens that enter the objective.
-    """
-
-    state: NDArray[np.float64]
-    after: NDArray[np.float64]
-    lengths: NDArray[np.int64]
-    tokens: NDArray[np.float64]
-    action: NDArray[np.bool_]
+    state: Floats  # float64 (S, H), the value of the state before each step
+    # float64 (S, H), the value of the state after each step: the value of the next step, of the
+    # state at the step limit, or 0 at the end of the task
+    after: Floats
+    lengths: Ints  # int64 (S,), number R of response tokens of each step
+    # float64 (sum of R, H), the value before each response token; before the first token, the
+    # value of the state
+    tokens: Floats
+    action: Bools  # bool (sum of R,), the tokens that enter the objective
 
 
 class ValuesRead(Read):
@@ -109,15 +102,10 @@ class ValuesRead(Read):
 VALUES: Final = ValuesRead()
 
 
-def at_states(column: NDArray[np.float64], lengths: NDArray[np.int64]) -> NDArray[np.float64]:
+def at_states(column: Floats, lengths: Ints) -> Floats:
     """A column of response tokens with a number at the first token of each step, nan elsewhere.
 
-    Args:
-        column: float64 (S,).
-        lengths: int64 (S,), response tokens of each step; the column skips steps without tokens.
-
-    Returns:
-        float64 (sum of R, 1).
+    From float64 (S,) to float64 (sum of R, 1); the result skips steps without tokens.
     """
     tokens = np.full((int(lengths.sum()), 1), np.nan)
     spoken = lengths > 0
@@ -125,15 +113,10 @@ def at_states(column: NDArray[np.float64], lengths: NDArray[np.int64]) -> NDArra
     return tokens
 
 
-def explained_variance(values: NDArray[np.float64], targets: NDArray[np.float64]) -> float:
+def explained_variance(values: Floats, targets: Floats) -> float:
     """Share of the targets' variance that the values explain: 1 at best, 0 for a constant.
 
-    Args:
-        values: float64, any shape.
-        targets: float64, the same shape; nan for a token without a target.
-
-    Returns:
-        At most 1; nan for targets without variance.
+    Leaves out targets that are nan; nan for targets without variance.
     """
     given = ~np.isnan(targets)
     targets, values = targets[given], values[given]

@@ -28,10 +28,7 @@ Shapes = dict[str, tuple[torch.Size, torch.dtype]]
 def training_tensors(model: nn.Module, optimizers: Iterable[Optimizer]) -> dict[str, Tensor]:
     """The trained weights, ``weights/NAME``, and the state of each weight, ``PART/NAME``.
 
-    Args:
-        model: The model.
-        optimizers: The optimizers of its trained parameters. AdamW's parts are ``step``,
-            ``exp_avg`` and ``exp_avg_sq``, after the first step.
+    AdamW's parts are ``step``, ``exp_avg`` and ``exp_avg_sq``, after the first step.
 
     Raises:
         TypeError: When an optimizer keeps a value that is no tensor.
@@ -75,10 +72,7 @@ def make_state(model: nn.Module, optimizers: Iterable[Optimizer], shapes: Shapes
 
 
 def split_state(optimizer: Optimizer, states: Mapping[int, Mapping[str, Any]]) -> None:
-    """Gives the optimizer of a sharded model the state from a model on one device.
-
-    ``states`` has arrays by part, by the number of the parameter.
-    """
+    """Gives the optimizer of a sharded model a state, arrays by part by number of the parameter."""
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
     for number, state in states.items():
         parameter = parameters[number]

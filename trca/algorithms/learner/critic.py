@@ -35,6 +35,7 @@ from trca.algorithms.learner.learner import TextLearner
 from trca.algorithms.learner.passes import token_batch
 from trca.algorithms.learner.policy_updater import PolicyUpdater
 from trca.algorithms.learner.rows import Rows, segments
+from trca.records import Bools, Floats
 
 CRITIC_METRICS: Final = ("value_loss", "value_clip_ratio", "critic_grad_norm")
 """Names of the metrics of a critic's updates."""
@@ -52,7 +53,7 @@ class ActorCriticUpdater(PolicyUpdater):
         self, rows: Rows, shuffle_key: Sequence[int], iteration: int = 1
     ) -> dict[str, float]:
         """As `PolicyUpdater.update`, with `CRITIC_METRICS`."""
-        self._value_sums: list[NDArray[np.float64]] = []
+        self._value_sums: list[Floats] = []
         metrics = super().update(rows, shuffle_key, iteration)
         loss, clipped, weight, norm = np.mean(self._value_sums, axis=0)
         means = (2 * loss / max(weight, 1e-12), clipped / max(weight, 1e-12), norm)
@@ -69,7 +70,7 @@ class ActorCriticUpdater(PolicyUpdater):
                 values[segments(rows.response_lengths, places)] = of_micro.cpu().numpy()
         return values
 
-    def _values(self, rows: Rows, places: NDArray[np.bool_]) -> Tensor:
+    def _values(self, rows: Rows, places: Bools) -> Tensor:
         """Values of the text before these response tokens, (K, H)."""
         shares = bool(self.module.shares_prefixes)
         batch = token_batch(rows, places, self._reduction.device, shares)
@@ -85,7 +86,7 @@ class ActorCriticUpdater(PolicyUpdater):
                 continue  # all rows are replayed
             targets = micro.optional["value_targets"]
             targeted = ~np.isnan(targets)
-            taught: NDArray[np.bool_] = np.any(targeted, axis=1)
+            taught: Bools = np.any(targeted, axis=1)
             if not taught.any():
                 continue
             row = np.repeat(np.arange(len(micro)), micro.response_lengths)
@@ -143,7 +144,7 @@ class ActorCriticLearner(TextLearner):
     updater_class: ClassVar[type[PolicyUpdater]] = ActorCriticUpdater
 
     def value_rows(self, rows: Rows, module_id: str | None = None) -> NDArray[np.float32]:
-        """Values of the text before each response token: float32 (sum of R, H).
+        """Values of the text before each response token, float32 (sum of R, H).
 
         All learners take part, each with its rows. Without ``module_id`` the only policy answers.
         """
@@ -155,17 +156,9 @@ class ActorCriticLearner(TextLearner):
 def value_loss(
     values: Tensor, old: Tensor, targets: Tensor, weight: Tensor, clip: float | None
 ) -> tuple[Tensor, Tensor]:
-    """The clipped squared error of values.
+    """The clipped squared error of K values, and the weighted share that the clip stops; scalars.
 
-    Args:
-        values: float (K,), with gradient.
-        old: float (K,), V_old.
-        targets: float (K,).
-        weight: float (K,), weight of each.
-        clip: How far a value may move from the old one; None for no limit.
-
-    Returns:
-        The loss, and the weighted share of values whose gradient the clip stops, both scalars.
+    ``clip`` is the largest difference to the old value; None for no limit.
     """
     error = (values - targets).square()
     if clip is None:

@@ -60,14 +60,7 @@ class TextLearnerGroup(LearnerGroup):
         super().__init__(**kwargs)
 
     def update(self, *, batches: Sequence[Any], **kwargs: Any) -> list[Any]:  # type: ignore[override]
-        """Updates all learners.
-
-        Args:
-            batches: `Rows` of each learner.
-            kwargs: More arguments of `TextLearner.update`.
-
-        Returns:
-            The metrics of each learner.
+        """Updates all learners, each on its `Rows`, and returns the metrics of each.
 
         Raises:
             LearnersLostError: When the process of a learner ended.
@@ -86,16 +79,10 @@ class TextLearnerGroup(LearnerGroup):
         reference: bool = False,
         **given: Any,
     ) -> list[NDArray[np.float32]]:
-        """Log-probabilities of responses after prompts, by the policy's present weights.
+        """Log-probabilities of responses after prompts, float32 (R,) each, by the present weights.
 
-        Args:
-            prompts: int32 (P,) each.
-            responses: int32 (R,) each.
-            reference: Whether the frozen reference scores instead of the policy.
-            given: ``module_id`` of the policy, if there are several policies.
-
-        Returns:
-            float32 (R,) for each response.
+        Prompts and responses are int32 (P,) and (R,). ``reference`` scores with the frozen
+        reference. With several policies ``module_id`` names one.
         """
         return self._of_tokens("score_rows", prompts, responses, reference=reference, **given)
 
@@ -105,19 +92,16 @@ class TextLearnerGroup(LearnerGroup):
         responses: Sequence[NDArray[np.int32]],
         **given: Any,
     ) -> list[NDArray[np.float32]]:
-        """The critic's values before each response token, with the arguments of `score`.
+        """The critic's values before each response token, float32 (R, H); takes what `score` takes.
 
-        Returns:
-            float32 (R, H) for each response; the first is the value of the prompt.
+        The first value of a response is the value of the prompt.
         """
         return self._of_tokens("value_rows", prompts, responses, **given)
 
     def of(self, *module_ids: str) -> Any:
         """Binds `score` and `values` to the policy that acted for an agent.
 
-        Args:
-            module_ids: The ids of the policies that acted. The bound methods raise a `ValueError`
-                for several policies, since one policy must score.
+        The bound methods raise a `ValueError` for several policies, since one policy must score.
         """
 
         def bind(method: Callable[..., Any], what: str) -> Callable[..., Any]:
@@ -157,11 +141,7 @@ class TextLearnerGroup(LearnerGroup):
     def get_state(
         self, components: Any = None, *, not_components: Any = None, **kwargs: Any
     ) -> dict[str, Any]:
-        """Returns the state of the first learner, which equals the state of all learners.
-
-        Raises:
-            RuntimeError: When the state of sharded learners has more components than the weights.
-        """
+        """Returns the state of the first learner, which equals the state of all learners."""
         if not self._check_component(COMPONENT_LEARNER, components, not_components):
             return {}
         if self._saving and not self.is_local:
@@ -195,7 +175,7 @@ class TextLearnerGroup(LearnerGroup):
             self._saving = False
 
     def _on_all(self, method: str, arguments: Sequence[dict[str, Any]]) -> list[Any]:
-        """Calls a method of the first learners; ``arguments`` has the arguments of each learner.
+        """Calls a method of the first learners, each with its arguments.
 
         Raises an error immediately. Learners that wait for a lost learner may fail before Ray
         reports the loss, so that after another error the loss has some seconds to appear.

@@ -131,11 +131,7 @@ class TextLearner(TorchLearner):
         batch: LossInputs,
         fwd_out: dict[str, Tensor],
     ) -> Tensor:
-        """The objective of a micro-batch.
-
-        ``batch`` has the tensors that are known before the forward pass; ``fwd_out`` has
-        ``logprobs`` and ``entropy`` of the tokens, (K,) each.
-        """
+        """The objective of a micro-batch, from ``logprobs`` and ``entropy`` of K tokens."""
         return self.updaters[module_id].loss(batch, fwd_out)
 
     def update(  # type: ignore[override]
@@ -147,7 +143,7 @@ class TextLearner(TorchLearner):
         iteration: int = 1,
         **kwargs: Any,
     ) -> Any:
-        """Trains ``num_epochs`` over this learner's rows.
+        """Trains ``num_epochs`` over this learner's rows, and returns RLlib's reduced metrics.
 
         Args:
             training_data: Its ``batch`` is this learner's `Rows`, or the `Rows` of each policy by
@@ -156,9 +152,6 @@ class TextLearner(TorchLearner):
             shuffle_key: Seed of the mini-batches; the same on all learners.
             iteration: Number of the iteration, from 1; sets the learning rate.
             kwargs: Ignored arguments of `LearnerGroup.update`.
-
-        Returns:
-            RLlib's reduced metrics.
         """
         self._check_is_built()
         self.before_gradient_based_update(timesteps=timesteps or {})
@@ -179,10 +172,7 @@ class TextLearner(TorchLearner):
         return self.metrics.reduce()
 
     def score_canary(self, prompt_ids: Any, ids: Any, module_id: str | None = None) -> Sent:
-        """Scores the response that an engine sampled after a push; all learners take part.
-
-        Prompt and response are int32 (P,) and (R,); without ``module_id`` the only policy scores.
-        """
+        """Scores the response that an engine sampled after a push; all learners take part."""
         updater = self._updater(module_id)
         logprobs = updater.passes.score(scored_rows([prompt_ids], [ids]))
         return Sent(self._weights_seq_no, updater.module.sent, updater.module.dtype, logprobs)
@@ -190,15 +180,9 @@ class TextLearner(TorchLearner):
     def score_rows(
         self, rows: Rows, reference: bool = False, module_id: str | None = None
     ) -> NDArray[Any]:
-        """Scores response tokens without a gradient; all learners take part.
+        """Log-probabilities of response tokens, float32 (sum of R,); 0 outside of the action.
 
-        Args:
-            rows: This learner's rows; their action tokens are scored.
-            reference: Whether the frozen reference scores.
-            module_id: The policy; None for the only policy.
-
-        Returns:
-            float32 (sum of R,), log-probabilities; 0 for tokens outside of the action.
+        Without a gradient; all learners take part. Without ``module_id`` the only policy scores.
         """
         return self._updater(module_id).passes.score(rows, reference)
 
@@ -235,12 +219,9 @@ class TextLearner(TorchLearner):
     def set_state(self, state: dict[str, Any]) -> None:
         """Restores a state, also the state of an earlier iteration.
 
-        RLlib ignores weights whose sequence number is not above the present number, here and on
-        the env runners. So a learner with a higher number takes the next number for the restored
+        RLlib ignores weights whose sequence number is not above the present number, here and on the
+        env runners. So a learner with a higher number takes the next number for the restored
         weights.
-
-        Raises:
-            OtherOptimizerError: When the state is that of another optimizer.
         """
         if COMPONENT_OPTIMIZER in state:
             refuse_other_optimizer(self._optimizer, state, "the state")
@@ -266,8 +247,7 @@ class TextLearner(TorchLearner):
         The path may be that of the component ``rl_module`` in the checkpoint of a learner.
 
         Raises:
-            OtherStartError: When a policy has frozen weights that differ from the start weights
-                in the checkpoint.
+            OtherStartError: When frozen weights differ from the start weights in the checkpoint.
             OtherOptimizerError: When the checkpoint is that of another optimizer.
         """
         self._refuse_other_origin(str(path), kwargs.get("component"))

@@ -44,37 +44,27 @@ from typing import get_args
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from trca.algorithms.settings.groups import LossSettings
 from trca.algorithms.settings.types import Aggregation, KLKind, RatioLevel
 from trca.common.names import unknown
+from trca.records import Floats, Ints
 
 _LOG_RATIO_LIMIT = 20.0
 
 
 @dataclass(frozen=True)
 class LossInputs:
-    """The inputs of the loss before the forward pass of a micro-batch: K tokens, B rows.
+    """The inputs of the loss before the forward pass of a micro-batch: K tokens, B rows."""
 
-    Attributes:
-        row: int64 (K,), the row of each token, 0 to B - 1, in any order.
-        action_mask: bool (K,), whether the token belongs to its row's action.
-        old_logprobs: float (K,), log pi_old.
-        advantage: float (B,).
-        weight: float (B,), from `row_weights`.
-        reference_logprobs: float (K,), log pi_ref; None without a reference.
-        token_advantage: float (K,), the advantage of each token instead of ``advantage``; needs
-            ratio_level "token".
-    """
-
-    row: Tensor
-    action_mask: Tensor
-    old_logprobs: Tensor
-    advantage: Tensor
-    weight: Tensor
-    reference_logprobs: Tensor | None = None
+    row: Tensor  # int64 (K,), the row of each token, 0 to B - 1, in any order
+    action_mask: Tensor  # bool (K,), whether the token belongs to its row's action
+    old_logprobs: Tensor  # float (K,), log pi_old
+    advantage: Tensor  # float (B,)
+    weight: Tensor  # float (B,), from row_weights
+    reference_logprobs: Tensor | None = None  # float (K,), log pi_ref; None without a reference
+    # float (K,), the advantage of each token instead of advantage; needs ratio_level "token"
     token_advantage: Tensor | None = None
 
 
@@ -84,56 +74,39 @@ class LossTerms:
 
     Every field but ``ratio_max`` is a weighted sum over rows. The sum of a field over the
     micro-batches of an update is a weighted mean.
-
-    Attributes:
-        loss: The scalar to differentiate.
-        policy: The clipped surrogate's part of the loss.
-        kl: KL to the reference on action tokens, without its coefficient.
-        kl_format: KL to the reference on think and format tokens, without its coefficient.
-        entropy: Entropy on action tokens.
-        clip_ratio: Share of ratios at which the clip stops the gradient.
-        ratio_mean: Mean ratio.
-        ratio_max: Largest ratio; 0 without a ratio.
-        approx_kl: k3 estimate of KL(pi_old, pi) on action tokens; before the first update, the
-            mismatch of sampler and trainer.
     """
 
-    loss: Tensor
-    policy: Tensor
-    kl: Tensor
-    kl_format: Tensor
-    entropy: Tensor
-    clip_ratio: Tensor
+    loss: Tensor  # the scalar to differentiate
+    policy: Tensor  # the clipped surrogate's part of the loss
+    kl: Tensor  # KL to the reference on action tokens, without its coefficient
+    kl_format: Tensor  # KL to the reference on think and format tokens, without its coefficient
+    entropy: Tensor  # entropy on action tokens
+    clip_ratio: Tensor  # share of ratios at which the clip stops the gradient
     ratio_mean: Tensor
-    ratio_max: Tensor
+    ratio_max: Tensor  # 0 without a ratio
+    # k3 estimate of KL(pi_old, pi) on action tokens; before the first update, the mismatch of
+    # sampler and trainer
     approx_kl: Tensor
 
 
 def row_weights(
-    group: NDArray[np.int64],
-    rollout: NDArray[np.int64],
-    action_tokens: NDArray[np.int64],
+    group: Ints,
+    rollout: Ints,
+    action_tokens: Ints,
     aggregation: Aggregation,
     constant_steps: int = 1,
-) -> NDArray[np.float64]:
-    """The weight of each row of an iteration; the weights add up to 1 except with ``rollout_sum``.
+) -> Floats:
+    """The weight of each row of an iteration, (S,); they add up to 1 except with ``rollout_sum``.
 
     The loss of an update on a part of the rows is about the part's share. To spread the rows over U
     updates of usual size, multiply by U. If learners average their gradients, multiply by the
     number of learners.
 
-    Args:
-        group: int64 (S,), the rollout group of each row.
-        rollout: int64 (S,), the rollout of each row, unique over the iteration.
-        action_tokens: int64 (S,), tokens of each row's action.
-        aggregation: ``rollout_mean`` is the paper's, 1 / (groups x N x T_i): the mean over a
-            rollout's steps, a group's rollouts, and the groups, counted among the given rows (see
-            `trca.algorithms.base.crediting`). ``rollout_sum`` replaces T_i by a constant.
-            ``step_mean`` gives every row the same weight, ``token_mean`` every action token.
-        constant_steps: The constant.
-
-    Returns:
-        float64 (S,).
+    ``rollout_mean`` is the paper's, 1 / (groups x N x T_i): the mean over a rollout's steps, a
+    group's rollouts, and the groups, counted among the given rows (see
+    `trca.algorithms.base.crediting`). ``rollout_sum`` replaces T_i by ``constant_steps``.
+    ``step_mean`` gives every row the same weight, ``token_mean`` every action token. Rollouts are
+    unique over the iteration.
 
     Raises:
         ValueError: For an unknown aggregation.
@@ -158,13 +131,7 @@ def row_weights(
 def objective(
     inputs: LossInputs, logprobs: Tensor, entropy: Tensor, settings: LossSettings
 ) -> LossTerms:
-    """The loss of a micro-batch.
-
-    Args:
-        inputs: The micro-batch.
-        logprobs: float (K,), log pi of each token, with gradient.
-        entropy: float (K,), entropy of the distribution of each token.
-        settings: The constants.
+    """The loss of a micro-batch, from log pi with gradient and entropy of each token, (K,) each.
 
     Raises:
         ValueError: For an unknown ratio level or KL kind, a KL weight without a reference, or
@@ -232,18 +199,7 @@ def log_importance_ratio(
     rows: int,
     level: RatioLevel,
 ) -> Tensor:
-    """The logarithm of the importance ratio rho of each action or token.
-
-    Args:
-        logprobs: float (K,), log pi.
-        old_logprobs: float (K,), log pi_old.
-        row: int64 (K,), the row of each token.
-        action_mask: bool (K,), whether the token belongs to its row's action.
-        rows: Number of rows B.
-        level: ``action``, ``action_mean`` or ``token``.
-
-    Returns:
-        float (B,), or (K,) for tokens; 0 without an action.
+    """The logarithm of the importance ratio rho: (B,), or (K,) for tokens; 0 without an action.
 
     Raises:
         ValueError: For an unknown level.
@@ -261,34 +217,16 @@ def log_importance_ratio(
 def clipped_surrogate(
     ratio: Tensor, advantage: Tensor, clip_low: float, clip_high: float
 ) -> Tensor:
-    """max(-rho A, -clip(rho, 1 - low, 1 + high) A): the objective's min, as a loss.
-
-    Args:
-        ratio: float (n,).
-        advantage: float (n,).
-        clip_low: The lower bound of the ratio is 1 - clip_low.
-        clip_high: The upper bound of the ratio is 1 + clip_high.
-
-    Returns:
-        float (n,).
-    """
+    """max(-rho A, -clip(rho, 1 - low, 1 + high) A): the objective's min, as a loss, float (n,)."""
     clipped = ratio.clamp(1.0 - clip_low, 1.0 + clip_high)
     return torch.maximum(-ratio * advantage, -clipped * advantage)
 
 
 def kl_estimate(logprobs: Tensor, other: Tensor, kind: KLKind) -> Tensor:
-    """Estimates of KL(p, q) at samples of p, from d = log p - log q clamped to +-20.
+    """Estimates of KL(p, q) at samples of p, (K,), from d = log p - log q clamped to +-20.
 
     k1 = d, k2 = d^2 / 2, k3 = exp(-d) + d - 1; "k3+" has the value of k3 and the gradient of k2.
     Only the gradient of k2 on samples of p equals the gradient of the divergence on average.
-
-    Args:
-        logprobs: float (K,), log p.
-        other: float (K,), log q.
-        kind: The estimator.
-
-    Returns:
-        float (K,).
 
     Raises:
         ValueError: For an unknown kind.

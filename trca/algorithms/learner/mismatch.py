@@ -32,6 +32,7 @@ from trca.algorithms.learner.rows import Rows
 from trca.algorithms.settings.parameters import TextParameters
 from trca.policies.dtypes import DTYPES
 from trca.policies.llm_module import LLMModule
+from trca.records import Bools, Floats
 
 MISMATCH_METRICS: Final = (
     "mismatch_kl",
@@ -48,25 +49,19 @@ OverLearners = Callable[..., Any]
 """Adds values up over the learners, or with ``largest=True`` takes the largest of each."""
 
 
-def drift_of(rows: Rows, scored: NDArray[np.bool_], logprobs: Tensor) -> NDArray[np.float64]:
+def drift_of(rows: Rows, scored: Bools, logprobs: Tensor) -> Floats:
     """The drift of the fresh action tokens of a pass, trainer minus sampler: float64 (k,).
 
-    ``scored`` marks the response tokens that the pass scores, (sum of R,); ``logprobs`` are the
-    trainer's log-probabilities of these tokens, (K,).
+    ``scored`` marks the response tokens that ``logprobs`` has, (sum of R,).
     """
     trainer = logprobs.detach().cpu().numpy().astype(np.float64)
     measured = rows.action_mask & ~np.repeat(rows.replayed, rows.response_lengths)
-    drift: NDArray[np.float64] = (trainer - rows.old_logprobs[scored])[measured[scored]]
+    drift: Floats = (trainer - rows.old_logprobs[scored])[measured[scored]]
     return drift
 
 
 def refuse_mismatch(mismatch_kl: float, module: LLMModule) -> None:
-    """Stops a run whose sampler and trainer disagree before the first update.
-
-    Raises:
-        RuntimeError: When the mean KL estimate of the action tokens is above the bound of the
-            policy's precision; names likely causes.
-    """
+    """Stops a run whose sampler and trainer disagree before the first update."""
     bound = DTYPES[module.dtype].mismatch
     if mismatch_kl > bound:
         raise RuntimeError(
@@ -79,11 +74,8 @@ def refuse_mismatch(mismatch_kl: float, module: LLMModule) -> None:
         )
 
 
-def drift_metrics(drift: NDArray[np.float64], over_learners: OverLearners) -> dict[str, float]:
-    """Measures the drift of action tokens; nan without a token on any learner.
-
-    ``drift`` has d of each action token of this learner, float64 (K,).
-    """
+def drift_metrics(drift: Floats, over_learners: OverLearners) -> dict[str, float]:
+    """Measures the drift d of this learner's action tokens; nan without a token on any learner."""
     kl, ratio = np.expm1(drift) - drift, np.exp(np.clip(drift, -_LIMIT, _LIMIT))
     sums = over_learners(np.array([kl.sum(), ratio.sum(), (drift < 0).sum(), len(drift)]))
     largest = over_learners([ratio.max(initial=0.0)], largest=True)
@@ -104,16 +96,9 @@ def correct(
     settings: TextParameters,
     over_learners: OverLearners,
 ) -> tuple[Rows, dict[str, float]]:
-    """Makes the trainer's log-probabilities the old ones, and corrects for the sampler's.
+    """Makes the trainer's log-probabilities, (sum of R,), the old ones; corrects for the sampler's.
 
-    Args:
-        rows: This learner's rows, with the sampler's ``old_logprobs``.
-        logprobs: float32 (sum of R,), the trainer's log-probabilities.
-        settings: Cap and bands; see the module.
-        over_learners: Adds up over the learners.
-
-    Returns:
-        The rows, and the metrics.
+    Returns the rows and the metrics; the module has the corrections.
     """
     action_mask, acting = rows.action_mask, rows.holding(rows.action_mask)
     drift = np.where(action_mask, logprobs.astype(np.float64) - rows.old_logprobs, 0.0)
@@ -163,13 +148,7 @@ def correct(
 
 
 def cause(metrics: dict[str, float], staleness: int, dtype: str) -> str:
-    """Names the likely cause of a mismatch.
-
-    Args:
-        metrics: `MISMATCH_METRICS`.
-        staleness: Largest age of the weights that sampled, in updates.
-        dtype: Precision of engine and trainer.
-    """
+    """Names the likely cause of a mismatch; ``staleness`` is the largest age, in updates."""
     if staleness > 0:
         return (
             f"stale weights: steps were sampled up to {staleness} updates ago; lower max_staleness"
@@ -191,6 +170,6 @@ def cause(metrics: dict[str, float], staleness: int, dtype: str) -> str:
     )
 
 
-def _inside(log_ratio: NDArray[np.float64], band: tuple[float, float]) -> NDArray[np.bool_]:
+def _inside(log_ratio: Floats, band: tuple[float, float]) -> Bools:
     ratio = np.exp(np.clip(log_ratio, -_LIMIT, _LIMIT))
     return np.asarray((band[0] <= ratio) & (ratio <= band[1]))

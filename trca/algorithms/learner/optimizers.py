@@ -69,10 +69,6 @@ def make_optimizers(name: str, spec: OptimizerSpec) -> dict[str, Optimizer]:
 
     A class gets the groups, and ``betas`` and ``weight_decay`` if its constructor takes them.
 
-    Args:
-        name: The setting ``optimizer``.
-        spec: Parameters and settings.
-
     Raises:
         ValueError: For an unknown name, and for a factory that breaks the contract.
     """
@@ -119,11 +115,7 @@ def optimizer_entry(setting: str, optimizers: Mapping[str, Optimizer]) -> dict[s
 def refuse_other_optimizer(
     configured: Mapping[str, Any], saved: Mapping[str, Any], place: str
 ) -> None:
-    """Compares the `optimizer_entry` of a learner with the metadata of a checkpoint, or a state.
-
-    Raises:
-        OtherOptimizerError: When the classes differ, or ``saved`` names no optimizer.
-    """
+    """Compares the `optimizer_entry` of a learner with the metadata of a checkpoint, or a state."""
     if _KEY not in saved:
         raise OtherOptimizerError(f"{place} names no optimizer: no learner of trca wrote it")
     now, then = configured[_KEY], saved[_KEY]

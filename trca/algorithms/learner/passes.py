@@ -20,6 +20,7 @@ from trca.algorithms.learner.rows import Rows, padded, segments
 from trca.algorithms.settings.policy_config import PolicyConfig
 from trca.policies.llm_module import LLMModule
 from trca.policies.shared_prefixes import SharedPrefixes, hidden_places, share_prefixes
+from trca.records import Bools
 
 MOST_DISTINCT: Final = 0.9
 """Largest share of distinct prefixes among the tokens at which sharing saves time."""
@@ -31,32 +32,19 @@ class TokenBatch:
     """B rows padded on the right to L tokens, and the K response tokens that it scores.
 
     Causal attention never reads the padding behind the tokens, so the batch needs no mask.
-
-    Attributes:
-        input_ids: int64 (B, L).
-        row: int64 (K,), the row of each scored token.
-        position: int64 (K,), the place before each scored token, which predicts the token.
-        targets: int64 (K,), the id of each scored token.
-        scored: bool (sum of R,), the response tokens that the pass scores.
-        shared: The distinct prefixes of the rows; None if sharing saves no time.
     """
 
-    input_ids: Tensor
-    row: Tensor
-    position: Tensor
-    targets: Tensor
-    scored: NDArray[np.bool_]
+    input_ids: Tensor  # int64 (B, L)
+    row: Tensor  # int64 (K,), the row of each scored token
+    position: Tensor  # int64 (K,), the place before each scored token, which predicts the token
+    targets: Tensor  # int64 (K,), the id of each scored token
+    scored: Bools  # bool (sum of R,), the response tokens that the pass scores
+    # the distinct prefixes of the rows; None if sharing saves no time
     shared: SharedPrefixes | None = None
 
 
-def token_batch(
-    rows: Rows, scored: NDArray[np.bool_], device: Any, share: bool = False
-) -> TokenBatch:
-    """Makes the tensors of at least one row.
-
-    ``scored`` marks the response tokens that the pass scores, (sum of R,); ``share`` says whether
-    the model can share prefixes.
-    """
+def token_batch(rows: Rows, scored: Bools, device: Any, share: bool = False) -> TokenBatch:
+    """The tensors of at least one row; ``scored`` marks the scored response tokens, (sum of R,)."""
     lengths, responses = rows.lengths, rows.response_lengths
     width = padded(int(lengths.max()))
     ids = np.zeros((len(rows), width), dtype=np.int64)
@@ -79,29 +67,19 @@ def token_batch(
 
 
 class ForwardPass(NamedTuple):
-    """A forward pass.
-
-    Attributes:
-        batch: The tensors.
-        last: Whether the pass is the last over its rows, on all learners.
-        rows: The rows; None in a pass over no rows.
-        places: int64 (n,), the places of the rows in the mini-batch; None in a pass over no rows.
-    """
+    """A forward pass; ``rows`` and ``places`` are None in a pass over no rows."""
 
     batch: TokenBatch
-    last: bool
+    last: bool  # whether the pass is the last over its rows, on all learners
     rows: Rows | None = None
-    places: Any = None
+    places: Any = None  # int64 (n,), the places of the rows in the mini-batch
 
 
 @dataclass(frozen=True)
 class Reduction:
     """Sums over all learners, which call each method together.
 
-    Attributes:
-        distributed: Whether there are several learners.
-        sharded: Whether the learners split the model. FSDP adds the gradients up then.
-        device: The device of this learner.
+    FSDP adds the gradients up if the learners split the model, ``sharded``.
     """
 
     distributed: bool
@@ -109,10 +87,7 @@ class Reduction:
     device: Any
 
     def numbers(self, values: Any, largest: bool = False) -> Any:
-        """The sum of each number over all learners, or with ``largest`` the largest of each.
-
-        Returns float64 (n,); the values themselves for one learner.
-        """
+        """The sum of each number over all learners, or the largest of each: float64 (n,)."""
         if not self.distributed:
             return values
         tensor = torch.from_numpy(np.asarray(values, dtype=np.float64)).to(self.device)
@@ -166,10 +141,7 @@ class ForwardPasses:
             yield ForwardPass(nothing, number == most)
 
     def run(self, batch: TokenBatch, reference: bool = False) -> dict[str, Tensor]:
-        """Runs one pass of the policy or of the frozen reference.
-
-        Returns ``logprobs`` and ``entropy`` of the scored tokens, float32 (K,) each.
-        """
+        """``logprobs`` and ``entropy`` of the scored tokens, float32 (K,) each, by one pass."""
         with (
             self._module.network(reference) as model,
             last_mlp_at(model, batch.row, batch.position, batch.shared),
@@ -185,10 +157,7 @@ class ForwardPasses:
             )
 
     def score(self, rows: Rows, reference: bool = False) -> NDArray[np.float32]:
-        """Log-probabilities of the scored response tokens, without a gradient: float32 (sum of R,).
-
-        Tokens that are not scored have 0.
-        """
+        """Log-probabilities of response tokens without a gradient, float32 (sum of R,), else 0."""
         scores = np.zeros(len(rows.old_logprobs), dtype=np.float32)
         with torch.no_grad():
             for each in self.over(rows):
@@ -198,7 +167,7 @@ class ForwardPasses:
                     scores[scored] = out["logprobs"].cpu().numpy()
         return scores
 
-    def _scored(self, rows: Rows) -> NDArray[np.bool_]:
+    def _scored(self, rows: Rows) -> Bools:
         """Marks action tokens, with ``kl_coeff_format`` all response tokens: bool (sum of R,)."""
         return (
             np.ones_like(rows.action_mask)
@@ -211,19 +180,13 @@ class ForwardPasses:
 def last_mlp_at(
     model: Any, row: Tensor, position: Tensor, shared: SharedPrefixes | None = None
 ) -> Iterator[None]:
-    """Runs the last ``mlp`` of a model only at the positions that predict a counted token.
+    """Runs the last ``mlp`` of a model only at the positions that predict a counted token, (K,).
 
     No layer after it mixes positions, so most of its output is never read: nine of ten positions
     for short responses. The result is the same, with zeros elsewhere. An update of a three-layer
     model takes 16% less time; a deep model saves one layer's share. Does nothing for models without
     such an ``mlp``, and under gradient checkpointing: its backward pass runs the layer again after
     this context.
-
-    Args:
-        model: A Hugging Face causal LM.
-        row: int64 (K,), rows of the counted positions.
-        position: int64 (K,), the counted positions.
-        shared: The distinct prefixes that run instead of the rows; None runs the rows.
     """
     layers = getattr(model.base_model, "layers", None)
     mlp = getattr(layers[-1], "mlp", None) if layers else None

@@ -27,6 +27,7 @@ from trca.algorithms.learner.rows import Rows
 from trca.algorithms.settings.policy_config import PolicyConfig
 from trca.policies.llm_module import LLMModule
 from trca.policies.sharding import gathered, set_gradient_sync
+from trca.records import Floats
 
 logger = logging.getLogger(__name__)
 
@@ -86,10 +87,8 @@ class PolicyUpdater:
     """Updates one policy on its rows.
 
     Attributes:
-        module: The policy.
         parameters: Its trained parameters, in the order of the module.
         optimizers: Its optimizers, by their names in checkpoints.
-        passes: Its forward passes.
         updates: Optimizer steps so far. The warm-up of the learning rate reads the number.
         compared: Whether the sampler's and the trainer's log-probabilities have been compared.
     """
@@ -102,11 +101,7 @@ class PolicyUpdater:
         reduction: Reduction,
         compute_loss: ComputeLoss,
     ) -> None:
-        """Makes the optimizers of a module on its device, which is split where learners split it.
-
-        ``compute_loss`` is the learner's loss of a pass, which calls `loss` unless a subclass of
-        the learner changes it.
-        """
+        """Makes the optimizers of a module on its device, split where learners split it."""
         self.module, self.config = module, config
         self.parameters = [p for p in module.parameters() if p.requires_grad]
         self.passes = ForwardPasses(module, config, reduction)
@@ -132,9 +127,9 @@ class PolicyUpdater:
     def update(
         self, rows: Rows, shuffle_key: Sequence[int], iteration: int = 1
     ) -> dict[str, float]:
-        """Trains ``num_epochs`` over this learner's rows and returns the metrics of the iteration.
+        """Trains ``num_epochs`` over this learner's rows; all learners call this together.
 
-        All learners call this together. `TextLearner.update` has the arguments.
+        Returns the metrics of the iteration. `TextLearner.update` has the arguments.
         """
         config, reduce = self.config, self._reduction.numbers
         passed = min((iteration - 1) / max(config.settings.iterations - 1, 1), 1.0)
@@ -146,7 +141,7 @@ class PolicyUpdater:
         rows, mismatch = self._scored(rows)
         updates: list[dict[str, float]] = []
         skipped = 0
-        drifts: list[NDArray[np.float64]] = []
+        drifts: list[Floats] = []
         for epoch in range(config.settings.num_epochs):
             key = (*shuffle_key, epoch)
             for minibatch, factor in rows.minibatches(config.settings.minibatch_size, key):
@@ -179,10 +174,7 @@ class PolicyUpdater:
         refuse_mismatch(kl, self.module)
 
     def _scored(self, rows: Rows) -> tuple[Rows, dict[str, float] | None]:
-        """Fills in the scores of the reference and, if configured, of the policy.
-
-        The second result is the mismatch of sampler and trainer if the policy scored the rows.
-        """
+        """Fills in scores of the reference and, if configured, of the policy with its mismatch."""
         if self._settings.kl_coeff or self._settings.kl_coeff_format:
             reference = self.passes.score(rows, reference=True)
             rows = replace(rows, optional={**rows.optional, "reference": reference})
@@ -192,13 +184,13 @@ class PolicyUpdater:
         return correct(rows, logprobs, self.config.settings, self._reduction.numbers)
 
     def _update_minibatch(
-        self, rows: Rows, factor: float, drifts: list[NDArray[np.float64]] | None
+        self, rows: Rows, factor: float, drifts: list[Floats] | None
     ) -> tuple[dict[str, float] | None, bool]:
         """Takes one optimizer step on the rows of all learners.
 
-        Returns metrics of the mini-batch, None if no learner has a row with a counted token; and
-        whether the step was taken: loss and gradients are finite. ``drifts`` gets the drift of
-        sampler and trainer; None after the first update.
+        Returns metrics, None if no learner has a row with a counted token; and whether loss and
+        gradients are finite. ``drifts`` gets the drift of sampler and trainer; None after the first
+        update.
         """
         for optimizer in self.optimizers.values():
             optimizer.zero_grad(set_to_none=True)
@@ -232,9 +224,7 @@ class PolicyUpdater:
             has |= np.any(rows.optional["token_advantages"][rows.action_mask & of_weighted])
         return bool(self._reduction.numbers([float(has)], largest=True)[0])
 
-    def _add_gradients(
-        self, rows: Rows, factor: float, drifts: list[NDArray[np.float64]] | None
-    ) -> None:
+    def _add_gradients(self, rows: Rows, factor: float, drifts: list[Floats] | None) -> None:
         """Adds the gradients of the objective, pass by pass."""
         for each in self.passes.over(rows):
             set_gradient_sync(self.module.model, each.last or self.config.settings.sync_each_pass)
@@ -284,10 +274,7 @@ class PolicyUpdater:
         """Adds the gradients of a critic, if there is one."""
 
     def _reduce_gradients(self, counted: bool) -> bool:
-        """Adds the gradients up over the learners; returns whether a parameter has a gradient.
-
-        Without a counted token in some learner's mini-batch, no parameter moves.
-        """
+        """Adds the gradients up over the learners; returns whether a parameter has a gradient."""
         if counted:
             self._reduction.gradients(self.parameters)
         return counted
@@ -310,11 +297,7 @@ def mean_of(values: Sequence[float]) -> float:
 def mean_metrics(
     updates: Sequence[dict[str, float]], mismatch: dict[str, float], lr: float, skipped: int
 ) -> dict[str, float]:
-    """`UPDATE_METRICS` of an iteration: means over the updates that have a value, or nan.
-
-    ``updates`` has the metrics of the mini-batches with a counted token, ``mismatch`` has
-    `MISMATCH_METRICS`, ``lr`` is the learning rate of the last update.
-    """
+    """`UPDATE_METRICS` of an iteration: means over the updates with a counted token, or nan."""
     means = dict.fromkeys(UPDATE_METRICS, math.nan)
     if updates:
         means |= {name: mean_of([u[name] for u in updates]) for name in updates[0]}

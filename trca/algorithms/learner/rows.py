@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 
 from trca.algorithms.learner.losses import row_weights
 from trca.algorithms.settings.types import Aggregation
-from trca.records import Rollout, StepBatch, advantages_of
+from trca.records import Bools, Floats, Ints, Rollout, StepBatch, advantages_of
 from trca.records.step_batch import action_counts, action_mask_of, flat
 
 PAD_MULTIPLE = 8
@@ -64,35 +64,20 @@ of credit. ``value_targets`` (sum of R, H): the targets of the values; nan witho
 
 @dataclass(frozen=True)
 class Rows:
-    """S steps as flat columns; the tokens of a row are its prompt followed by its response.
+    """S steps as flat columns; the tokens of a row are its prompt followed by its response."""
 
-    Attributes:
-        number: int64 (S,), number of the row among the rows of all learners.
-        total: Number of rows, over all learners.
-        tokens: int32 (sum of P + R,).
-        prompt_lengths: int64 (S,), P of each row.
-        response_lengths: int64 (S,), R of each row.
-        action_mask: bool (sum of R,), True where a response token belongs to the action.
-        old_logprobs: float32 (sum of R,), the old policy's log-probabilities.
-        advantages: float32 (S,).
-        weights: float64 (S,), weight in the aggregation, see `row_weights`.
-        replayed: bool (S,), whether the row is of an earlier iteration.
-        replayed_total: Number of replayed rows, over all learners.
-        optional: The `OptionalColumns`, float32.
-    """
-
-    number: NDArray[np.int64]
-    total: int
-    tokens: NDArray[np.int32]
-    prompt_lengths: NDArray[np.int64]
-    response_lengths: NDArray[np.int64]
-    action_mask: NDArray[np.bool_]
-    old_logprobs: NDArray[np.float32]
-    advantages: NDArray[np.float32]
-    weights: NDArray[np.float64]
-    replayed: NDArray[np.bool_]
-    replayed_total: int = 0
-    optional: OptionalColumns = field(default_factory=dict)
+    number: Ints  # int64 (S,), number of the row among the rows of all learners
+    total: int  # number of rows, over all learners
+    tokens: NDArray[np.int32]  # int32 (sum of P + R,)
+    prompt_lengths: Ints  # int64 (S,), P of each row
+    response_lengths: Ints  # int64 (S,), R of each row
+    action_mask: Bools  # bool (sum of R,), True where a response token belongs to the action
+    old_logprobs: NDArray[np.float32]  # float32 (sum of R,), the old policy's log-probabilities
+    advantages: NDArray[np.float32]  # float32 (S,)
+    weights: Floats  # float64 (S,), weight in the aggregation, see row_weights
+    replayed: Bools  # bool (S,), whether the row is of an earlier iteration
+    replayed_total: int = 0  # number of replayed rows, over all learners
+    optional: OptionalColumns = field(default_factory=dict)  # the OptionalColumns, float32
 
     def __len__(self) -> int:
         return len(self.number)
@@ -103,16 +88,16 @@ class Rows:
         return self.total - self.replayed_total
 
     @property
-    def lengths(self) -> NDArray[np.int64]:
+    def lengths(self) -> Ints:
         """int64 (S,), P + R of each row."""
         return self.prompt_lengths + self.response_lengths
 
-    def holding(self, tokens: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    def holding(self, tokens: Bools) -> Bools:
         """Marks the rows that hold one of these response tokens; from (sum of R,) to (S,)."""
         row = np.repeat(np.arange(len(self)), self.response_lengths)
         return np.asarray(np.bincount(row[tokens], minlength=len(self)) > 0)
 
-    def take(self, rows: NDArray[np.int64]) -> Rows:
+    def take(self, rows: Ints) -> Rows:
         """The rows at these places, in this order."""
         responses = segments(self.response_lengths, rows)
         columns: dict[str, Any] = {name: getattr(self, name)[rows] for name in _OF_ROWS}
@@ -130,15 +115,8 @@ class Rows:
         """One epoch of mini-batches of at most ``size`` rows, over all learners.
 
         Every learner draws the same shuffle and takes its rows of each mini-batch, sometimes no
-        row. So all learners take part in the same number of updates.
-
-        Args:
-            size: Largest mini-batch, over all learners.
-            key: Seed of the shuffle.
-
-        Yields:
-            This learner's rows of the mini-batch, and the factor that scales the weights of the
-            mini-batch to the sum of all weights.
+        row. So all learners take part in the same number of updates. The factor scales the weights
+        of a mini-batch to the sum of all weights.
         """
         count = -(-self.total // size)
         place = np.full(self.total, -1, dtype=np.int64)
@@ -147,13 +125,12 @@ class Rows:
             places = place[np.sort(chunk)]
             yield self.take(places[places >= 0]), self.total / len(chunk)
 
-    def microbatches(self, token_budget: int) -> Iterator[tuple[NDArray[np.int64], Rows]]:
+    def microbatches(self, token_budget: int) -> Iterator[tuple[Ints, Rows]]:
         """Rows of similar length, as many as fit the budget of padded tokens (at least one).
 
-        Yields the row indices and the rows of each micro-batch. Rows of one padded length are in
-        the order of their tokens, so that rows with equal beginnings share a micro-batch; see
-        `trca.policies.shared_prefixes`. A row that another row continues, as in a conversation,
-        follows that row.
+        Yields row indices and rows. Rows of one padded length are in the order of their tokens, so
+        that rows with equal beginnings share a micro-batch; see `trca.policies.shared_prefixes`. A
+        row that another row continues, as in a conversation, follows that row.
         """
         tokens = np.split(self.tokens, np.cumsum(self.lengths)[:-1]) if len(self) else []
         texts = [row.tobytes() for row in tokens]
@@ -204,16 +181,9 @@ def make_rows(
     constant_steps: int = 1,
     optional: OptionalColumns | None = None,
 ) -> Rows:
-    """Makes the rows of an iteration.
+    """Makes the rows of an iteration from rollouts with advantages, and the columns of their steps.
 
-    Args:
-        rollouts: The rollouts, with their advantages.
-        batch: Their columns.
-        aggregation: The weighting of rows; see `row_weights`.
-        train_malformed: Whether all tokens of a response without a readable action are the action;
-            else such a response has no action token.
-        constant_steps: The constant of aggregation ``rollout_sum``.
-        optional: The optional columns of these rollouts.
+    ``train_malformed`` makes all tokens of a response without an action the action.
     """
     steps = [step for rollout in rollouts for step in rollout.steps]
     responses = np.array([len(s.response_ids) for s in steps], dtype=np.int64)
@@ -277,10 +247,7 @@ def join_roles(parts: Sequence[Rows]) -> Rows:
 def scored_rows(
     prompts: Sequence[NDArray[np.int32]], responses: Sequence[NDArray[np.int32]]
 ) -> Rows:
-    """Makes rows for scoring: all response tokens count, and no row has a weight.
-
-    Prompts and responses are int32 (P,) and (R,) each.
-    """
+    """Rows for scoring int32 (P,) and (R,): all response tokens count, and no row has a weight."""
     count = len(prompts)
     lengths = np.array([len(ids) for ids in responses], dtype=np.int64)
     zeros = np.zeros(int(lengths.sum()), dtype=np.float32)
@@ -298,7 +265,7 @@ def scored_rows(
     )
 
 
-def segments(lengths: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.int64]:
+def segments(lengths: Ints, rows: Ints) -> Ints:
     """The places of rows in a flat column, one row after the other.
 
     ``lengths`` has the number of places of every row, (S,); ``rows`` has the row indices, (n,).

@@ -45,19 +45,13 @@ class OtherStartError(ValueError):
 
 @dataclass(frozen=True)
 class StartWeights:
-    """The weights that a policy starts from.
+    """The weights that a policy starts from."""
 
-    Attributes:
-        model: Folder or Hugging Face name.
-        sha256: Hash of the weight files; empty without a known weight file.
-        revision: The hub's commit of a Hugging Face name; empty for a folder.
-        frozen: The frozen use of the weights: ``reference`` of the KL term, ``base`` of an adapter,
-            or empty for none.
-    """
-
-    model: str
-    sha256: str
-    revision: str
+    model: str  # folder or Hugging Face name
+    sha256: str  # hash of the weight files; empty without a known weight file
+    revision: str  # the hub's commit of a Hugging Face name; empty for a folder
+    # the frozen use of the weights: reference of the KL term, base of an adapter, or empty for
+    # none
     frozen: Frozen
 
     @classmethod
@@ -68,12 +62,9 @@ class StartWeights:
         return cls(model, weights_hash(model), revision, frozen)
 
     def refuse_other(self, saved: StartWeights, policy: str, place: object, then: str) -> None:
-        """Compares these weights with the start weights that a checkpoint names for a policy.
+        """Raises an `OtherStartError` if frozen weights differ from those that a checkpoint names.
 
         ``place`` is the checkpoint, and ``then`` the use of another folder, for the message.
-
-        Raises:
-            OtherStartError: When this policy has frozen weights that differ from the saved weights.
         """
         if not self.frozen or self.sha256 == saved.sha256:
             return
@@ -89,10 +80,7 @@ class StartWeights:
 
 
 def from_metadata(metadata: Mapping[str, Any]) -> dict[str, StartWeights]:
-    """The start weights in the metadata of a learner's checkpoint, by policy.
-
-    A model without a known weight file has none, and so has a checkpoint of another package.
-    """
+    """The start weights in a learner's metadata by policy; those without a hash are left out."""
     saved = {
         policy: StartWeights(**each) for policy, each in metadata.get(START_WEIGHTS, {}).items()
     }
@@ -102,14 +90,9 @@ def from_metadata(metadata: Mapping[str, Any]) -> dict[str, StartWeights]:
 def read_start_weights(
     checkpoint: str | Path, filesystem: FileSystem | None = None
 ) -> dict[str, StartWeights]:
-    """The start weights that a checkpoint of an algorithm names, by policy.
+    """The start weights that the checkpoint of an algorithm names, by policy; empty without any.
 
-    Args:
-        checkpoint: Its folder; a path, or a URI without ``filesystem``.
-        filesystem: Arrow's file system that holds the path.
-
-    Returns:
-        Empty for a folder that is not a checkpoint and for models without a known weight file.
+    ``checkpoint`` is a path, or a URI without ``filesystem``.
     """
     place = str(checkpoint)
     if filesystem is None:

@@ -38,12 +38,7 @@ class AttemptsRunner(TextEnvRunner):
     """
 
     def __init__(self, *, attempts: int, reflection: PromptWriter, **kwargs: Any) -> None:
-        """Sets up the runner.
-
-        Args:
-            attempts: Largest number of attempts at a task.
-            reflection: Writes the prompt that asks for a reflection on a failed attempt.
-            kwargs: Arguments of `TextEnvRunner`.
+        """``reflection`` writes the prompt that asks for a reflection on a failed attempt.
 
         Raises:
             ValueError: For a team: an attempt is one rollout, and a team leaves one per role.
@@ -60,11 +55,7 @@ class AttemptsRunner(TextEnvRunner):
         sampling: SamplingParams | None = None,
         **kwargs: Any,
     ) -> RolloutBatch:
-        """Samples the last attempt at each task, by default with the settings of training.
-
-        Raises:
-            ValueError: For a group of several rollouts.
-        """
+        """Samples the last attempt at each task; a `ValueError` for a group of several rollouts."""
         if any(group.size != 1 for group in groups):
             raise ValueError("attempts follow each other: give groups of one rollout")
         config = self.config

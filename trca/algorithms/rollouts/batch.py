@@ -14,42 +14,33 @@ from trca.records.store import from_table, to_table
 
 @dataclass(frozen=True, slots=True)
 class GroupRequest:
-    """One rollout group G(x) to sample.
+    """One rollout group G(x) to sample."""
 
-    Attributes:
-        group: Number of the group within the iteration or panel.
-        task_id: Id of the task x.
-        split: Split of the task.
-        size: Number of rollouts N.
-        key: Key of the group's random streams.
-        progress: Finished share of the training, 0 to 1, for an environment with a curriculum;
-            None outside training.
-        memory: Memory line that replaces the environment's; None keeps the environment's.
-        keep_finished: Whether the finished rollouts of an incomplete group stay, for any
-            ``on_missing_rollout``. Evaluations set it: each finished rollout counts.
-        demonstration: Number of the demonstration of the loop's `Teacher`; None without a teacher.
-        env_config: Changes of the environment's arguments; None for the arguments of the config.
-        finished: Receives the rollouts of each finished episode at its end, in this process.
-    """
-
-    group: int
+    group: int  # number of the group within the iteration or panel
     task_id: str
     split: str
-    size: int
-    key: tuple[int | str, ...]
+    size: int  # number of rollouts N
+    key: tuple[int | str, ...]  # key of the group's random streams
+    # finished share of the training, 0 to 1, for an environment with a curriculum; None outside
+    # training
     progress: float | None = None
+    # memory line that replaces the environment's; None keeps the environment's
     memory: str | None = None
+    # whether the finished rollouts of an incomplete group stay, for any on_missing_rollout.
+    # Evaluations set it: each finished rollout counts
     keep_finished: bool = False
+    # number of the demonstration of the loop's Teacher; None without a teacher
     demonstration: int | None = None
+    # changes of the environment's arguments; None for the arguments of the config
     env_config: Mapping[str, Any] | None = None
+    # receives the rollouts of each finished episode at its end, in this process
     finished: Callable[[Sequence[Rollout]], None] | None = None
 
 
 def derive_seed(*key: int | str) -> int:
     """A seed below 2**63 for a key, such as (run seed, iteration, group, rollout, turn).
 
-    The seed is a pure function of the key, independent of the process that samples. Any change of
-    the key gives an unrelated seed.
+    The same key gives the same seed in any process; another key gives an unrelated one.
     """
     digest = blake2b("\x1f".join(map(repr, key)).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little") >> 1
@@ -57,14 +48,11 @@ def derive_seed(*key: int | str) -> int:
 
 @dataclass
 class RolloutBatch:
-    """The rollouts of several groups.
+    """The rollouts of several groups, ordered by group and index.
 
-    Attributes:
-        rollouts: Finished rollouts, ordered by group and index.
-        failures: The missing rollouts.
-        incidents: All failures, also the failures that a retry repaired.
-        process_memory_mb: Largest memory of a sampling process, in MiB.
-        seconds: Wall-clock seconds in ``generation``, ``environment`` and ``judging``.
+    Missing rollouts are in ``failures``; ``incidents`` has all failures, also the repaired ones.
+    ``process_memory_mb`` is the largest memory of a sampling process, in MiB; ``seconds`` are
+    wall-clock seconds in ``generation``, ``environment`` and ``judging``.
     """
 
     rollouts: list[Rollout] = field(default_factory=list)

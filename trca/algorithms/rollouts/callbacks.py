@@ -131,11 +131,7 @@ class RunnerCallbacks:
             self._call_with(episode, "on_episode_end", prev_episode_chunks=[])
 
     def sampled(self, batch: RolloutBatch) -> None:
-        """Calls ``on_sample_end`` with the episodes of a batch, and forgets all episodes.
-
-        Raises:
-            Exception: The first error of a callback.
-        """
+        """Calls ``on_sample_end`` with a batch's episodes; raises the first error of a callback."""
         kept = {id(rollout) for rollout in batch.rollouts}
         done = sorted((e for e in self._copies if e.done), key=lambda e: e.place)
         samples = [self._copies[e] for e in done if id(e.recorder.rollouts[0]) in kept]

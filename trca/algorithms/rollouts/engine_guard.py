@@ -40,9 +40,8 @@ class _Waiting(NamedTuple):
 class EngineGuard:
     """An engine, its time limit, and the function that opens another engine.
 
-    Attributes:
-        engine: The engine.
-        patience: Longest wait for the second half of a batch, as a share of the last batch's time.
+    ``patience`` is the longest wait for the second half of a batch, as a share of the time of the
+    last batch.
     """
 
     patience = 0.1
@@ -54,14 +53,7 @@ class EngineGuard:
         open_engine: Callable[[], Engine] | None,
         clock: Clock,
     ) -> None:
-        """Takes an open engine.
-
-        Args:
-            engine: The engine.
-            timeout_s: Longest time of one generation, in seconds.
-            open_engine: Opens an engine with the same weights; None if a failed engine stays.
-            clock: Counts the wall-clock seconds of ``generation``.
-        """
+        """Takes an open engine; without ``open_engine`` a failed engine stays."""
         self.engine = engine
         self._timeout_s = timeout_s
         self._open_engine = open_engine
@@ -85,11 +77,10 @@ class EngineGuard:
             self._news.set()
 
     async def generate(self, request: Request, sampling: SamplingParams) -> Completion:
-        """Returns the completion of a request.
+        """Returns the completion of a request, or raises its error or the engine's.
 
         Raises:
             StuckError: If the engine exceeds the time limit.
-            Exception: An error of the request or of the engine.
         """
         answer: asyncio.Future[Future[Completion]] = asyncio.get_running_loop().create_future()
         self._asked += 1

@@ -75,12 +75,10 @@ class PooledEnv:
     Attributes:
         env: The environment, wrapped.
         kind: Split and arguments of the environment, by which it is reused.
-        max_steps: Its step limit.
         idle_actions: Its admissible actions that change nothing.
         waits: Whether its steps and resets wait on a network.
         prefetches: Whether its class can look up the needs of several steps together.
         operators: Ids of the rubric operators that judge each agent, in library order.
-        name: Its id, or its class.
         busy: Whether a call runs; always after a call that never returned.
         seconds: Seconds of its calls.
         unjudged: The part of these seconds below the rubric; all of them without a rubric.
@@ -117,24 +115,12 @@ class PooledEnv:
 
 
 class EnvPool:
-    """Environments by split and arguments.
-
-    An environment is reused: making it costs more than a reset.
-
-    Attributes:
-        clock: Counts the wall-clock seconds of calls as ``environment``.
-    """
+    """Environments by split and arguments, reused: making one costs more than a reset."""
 
     def __init__(
         self, make_env: Callable[..., gymnasium.Env[str, str]], timeout_s: float = math.inf
     ) -> None:
-        """Starts empty.
-
-        Args:
-            make_env: Makes an environment of a split, which takes actions; the second argument, if
-                there is one, has changes of the environment's arguments.
-            timeout_s: Longest time of a step or a reset, in seconds.
-        """
+        """``make_env`` takes a split and, if there are any, changes of the arguments."""
         self.clock = Clock()
         self._make_env = make_env
         self._timeout_s = timeout_s
@@ -151,8 +137,7 @@ class EnvPool:
     ) -> PooledEnv:
         """Takes an environment of a split, and makes it if necessary, without a time limit.
 
-        ``changes`` change the environment's arguments; ``fresh`` makes a new environment although
-        another is idle.
+        ``fresh`` makes a new environment although another is idle.
         """
         kind = f"{split} {changes}" if changes else split
         env = next((each for each in self._idle if each.kind == kind and not fresh), None)
@@ -185,22 +170,14 @@ class EnvPool:
             self._broken.append(env)
 
     async def reset(self, env: PooledEnv, seed: int, options: dict[str, Any]) -> Start:
-        """Starts an episode; see `gymnasium.Env.reset`.
-
-        Raises:
-            StuckError: If the reset exceeds the time limit.
-        """
+        """Starts an episode as `gymnasium.Env.reset`; a `StuckError` after the time limit."""
         threads = self._many if env.waits else self._one
         reset = partial(env.env.reset, seed=seed, options=options)
         result: Start = await self._call(threads, env, f"reset(options={options})", reset)
         return result
 
     async def step(self, env: PooledEnv, action: str) -> Transition:
-        """Takes a step in an environment; see `gymnasium.Env.step`.
-
-        Raises:
-            StuckError: If the step exceeds the time limit.
-        """
+        """Takes a step as `gymnasium.Env.step`; a `StuckError` after the time limit."""
         if env.waits:
             if env.prefetches:
                 await self._prefetch.join((env, action))

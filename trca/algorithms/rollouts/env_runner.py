@@ -59,13 +59,10 @@ def error_link(config: Any, number: int) -> Path:
 
 
 class TextEnvRunner(EnvRunner, Checkpointable):
-    """Samples rollout groups with the newest weights.
+    """Samples rollout groups with the newest weights, of RLlib's number ``weights_version``.
 
     Environments, model and engine are made on first use. The local runner of an algorithm with
     remote runners has only the weights to pass on.
-
-    Attributes:
-        weights_version: RLlib's sequence number of the weights in use.
     """
 
     config: PolicyConfig
@@ -86,9 +83,6 @@ class TextEnvRunner(EnvRunner, Checkpointable):
         """Device of the engine: a GPU if ``num_gpus_per_env_runner`` is above 0.
 
         The runner of the driver (``num_env_runners: 0``) takes the driver's GPU.
-
-        Raises:
-            RuntimeError: If the setting demands a GPU that this process does not see.
         """
         gpus = self.config.num_gpus_per_env_runner
         if gpus > 0 and not torch.cuda.is_available():
@@ -130,11 +124,7 @@ class TextEnvRunner(EnvRunner, Checkpointable):
         sampling: SamplingParams | None = None,
         **kwargs: Any,
     ) -> RolloutBatch:
-        """Samples rollout groups to the end of their episodes.
-
-        Without ``sampling``, temperature and limits are those of training. Arguments of RLlib's
-        loops are ignored.
-        """
+        """Samples groups to the end of their episodes, by default with the settings of training."""
         config = self.config
         batch = self.loop.run(
             groups,
@@ -166,11 +156,7 @@ class TextEnvRunner(EnvRunner, Checkpointable):
             return panel
 
     def gold(self, split: str, task_ids: Sequence[str]) -> list[Gold]:
-        """Returns the hidden truth of tasks, for credit rules that read gold.
-
-        Raises:
-            MissingPartError: If the environment has no ``gold`` method.
-        """
+        """Returns the hidden truth of tasks, for credit rules that read gold."""
         with closing(self._make_env(split)) as env:
             if not env.has_wrapper_attr("gold"):
                 raise MissingPartError(f"{self.config.env} has no gold(task_id)")

@@ -21,9 +21,6 @@ def env_creator(env: EnvClass) -> EnvCreator:
     """Returns the function that makes an environment from its ``env_config``, in any process.
 
     The environment is registered with Ray Tune, or an argument of `trca.envs.make`.
-
-    Raises:
-        ValueError: For an unknown name.
     """
     return _registered(env) or partial(_make, creator(env))
 

@@ -46,9 +46,8 @@ def to_episode(rollout: Rollout) -> SingleAgentEpisode:
     """Converts a rollout to an RLlib episode of text observations and text actions.
 
     Each ``info`` has the context of its state and, after an action, the judgments of the
-    transition.
-    ``extra_model_outputs`` has the tokens of prompt and response, the response, and the sum of its
-    log-probabilities as ``action_logp``.
+    transition. ``extra_model_outputs`` has the tokens of prompt and response, the response, and the
+    sum of its log-probabilities as ``action_logp``.
 
     Raises:
         ValueError: For a rollout without steps.

@@ -63,11 +63,9 @@ class GroupFailedError(Exception):
 class Round:
     """What the episodes of a round share.
 
-    Attributes:
-        sampling: Temperature and limits of the completions.
-        is_retry: Whether the episodes are second tries, which take new environments.
-        dropped: Errors of rollouts, by the group that is dropped for lack of them.
-        started: Set when every environment has started or failed.
+    ``is_retry`` is True for second tries, which take new environments. ``dropped`` has errors of
+    rollouts by the group that is dropped for lack of them. ``started`` is set when every
+    environment has started or failed.
     """
 
     def __init__(self, episodes: int, sampling: SamplingParams, is_retry: bool) -> None:
@@ -98,13 +96,7 @@ class Round:
 
 
 class RolloutLoop:
-    """Samples rollout groups with one engine.
-
-    Attributes:
-        pool: The environments.
-        guard: The engine under its time limit.
-        prompter, tokenizer, response_format, limits: The arguments.
-    """
+    """Samples rollout groups with one engine, under its time limit, and a pool of environments."""
 
     def __init__(
         self,
@@ -122,20 +114,11 @@ class RolloutLoop:
     ) -> None:
         """Starts with an empty pool.
 
-        Args:
-            make_env: See `EnvPool`.
-            engine: The generation engine.
-            prompter: Renders prompts.
-            tokenizer: Tokenizer of the engine's model.
-            response_format: Format of actions in responses.
-            limits: Time limits, and the treatment of incomplete groups.
-            open_engine: Opens an engine with the same weights in place of a failed engine; None
-                keeps the failed engine.
-            keep_final_prompts: Whether truncated training rollouts keep the prompt of their last
-                state, which a critic reads.
-            module_of: Returns the id of the policy that acts for an agent of a group.
-            teacher: Gives the responses of groups with a demonstration.
-            callbacks: RLlib's callbacks of the env runner.
+        ``open_engine`` opens an engine with the same weights in place of a failed engine; None
+        keeps the failed engine. With ``keep_final_prompts`` truncated training rollouts keep the
+        prompt of their last state, which a critic reads. ``module_of`` returns the id of the policy
+        that acts for an agent of a group. ``teacher`` gives the responses of groups with a
+        demonstration.
         """
         self.pool = EnvPool(make_env, limits.env_step_timeout_s)
         self.guard = EngineGuard(engine, limits.generation_timeout_s, open_engine, self.pool.clock)
@@ -152,10 +135,7 @@ class RolloutLoop:
     def run(self, groups: Sequence[GroupRequest], sampling: SamplingParams) -> RolloutBatch:
         """Samples every group to the ends of its episodes.
 
-        Args:
-            groups: The groups.
-            sampling: Temperature and limits. Empty stop strings mean the stop strings of the
-                response format.
+        Empty stop strings of ``sampling`` mean the stop strings of the response format.
         """
         return run_to_end(self._run(groups, sampling))
 
@@ -300,20 +280,20 @@ class RolloutLoop:
         """The teacher's response, empty without one; and its completion if the teacher acts."""
         if episode.request.demonstration is None:
             return "", None
-        teacher: Any = self._teacher
+        assert self._teacher is not None
         subgoal = episode.subgoals.get(view.rollout.agent_id, "")
-        demonstration = teacher.response(episode.request, view, subgoal)
+        demonstration = self._teacher.response(episode.request, view, subgoal)
         if demonstration is None:
             return "", None
         ids = np.array(response_ids(self.tokenizer, demonstration), dtype=np.int32)
-        action = teacher.action(view)
+        action = self._teacher.action(view)
         if action is not None and self._read(ids, view).action != action.strip():
             raise ValueError(
                 f"the response format reads no action {action[:60]!r} in the demonstrated response"
                 f" {demonstration[:200]!r}: set another response_format, or turn off native"
                 " thoughts (chat_template_kwargs.enable_thinking: false)"
             )
-        if not teacher.acts:
+        if not self._teacher.acts:
             return demonstration, None
         unsampled = np.full(len(ids), np.nan, dtype=np.float32)
         return demonstration, Completion(ids, unsampled, "stop", view.rollout.policy_version)

@@ -32,13 +32,7 @@ _NO_JUDGMENTS: Final[NDArray[np.uint8]] = np.frombuffer(b"", dtype=np.uint8)
 
 
 class View(NamedTuple):
-    """The state of an episode as one agent observes it.
-
-    Attributes:
-        rollout: The agent's rollout so far.
-        observation: The agent's observation.
-        info: The agent's ``info``.
-    """
+    """The state of an episode as one agent observes it, with the agent's rollout so far."""
 
     rollout: Rollout
     observation: str
@@ -48,13 +42,8 @@ class View(NamedTuple):
 class Turn(NamedTuple):
     """A response of the policy, before its transition.
 
-    Attributes:
-        number: Number of the turn within the episode, from 0.
-        observation: The observation before the action.
-        prompt_ids: int32 (P,), the prompt.
-        completion: The sampled completion.
-        response: The completion as a response with its action.
-        demonstration: The response of a teacher; empty without a teacher.
+    ``number`` is that of the turn within the episode, from 0; ``observation`` is before the action;
+    ``prompt_ids`` are int32 (P,); ``demonstration`` is the response of a teacher, or empty.
     """
 
     number: int
@@ -70,10 +59,7 @@ class Teacher(Protocol):
 
     @property
     def acts(self) -> bool:
-        """Whether the response is played.
-
-        Otherwise the policy acts, and the response is the label of the step.
-        """
+        """Whether the response is played; else the policy acts, and it is the label of the step."""
         ...
 
     def action(self, view: View) -> str | None:
@@ -81,20 +67,12 @@ class Teacher(Protocol):
         ...
 
     def response(self, request: GroupRequest, view: View, subgoal: str) -> str | None:
-        """The response of a step; None leaves the turn to the policy.
-
-        ``subgoal`` is the agent's subgoal, empty without plans.
-        """
+        """The response of a step; None leaves the turn to the policy. ``subgoal`` may be empty."""
         ...
 
 
 class Recorder:
-    """Records the episode of an agent or a team.
-
-    Attributes:
-        rollouts: The rollouts, one per agent.
-        view: The view of the agent with the turn.
-    """
+    """Records the episode of an agent or a team: a rollout per agent, and the next agent's view."""
 
     def __init__(
         self, observation: str, info: Mapping[str, Any], rollouts: Sequence[Rollout]
@@ -171,15 +149,8 @@ def _add_step(
 class Episode:
     """An episode under way.
 
-    Attributes:
-        request: The group.
-        index: Number of the rollout within the group.
-        env: The environment.
-        recorder: The records, from the reset on.
-        turns: Number of actions so far.
-        done: Whether the episode has ended and is complete.
-        subgoals: The subgoal of each agent with a plan.
-        conversations: The conversation of each agent.
+    ``turns`` is the number of actions so far. ``done`` is set when the episode has ended and is
+    complete. ``subgoals`` and ``conversations`` are by agent.
     """
 
     request: GroupRequest

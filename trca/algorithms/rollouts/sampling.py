@@ -36,17 +36,10 @@ def sample_groups(
 ) -> tuple[RolloutBatch, list[dict[str, Any]]]:
     """Samples the groups on the remote runners, or on the local runner without remote runners.
 
-    The rollouts do not depend on the number of runners. If a runner dies or exceeds its time, the
-    remaining runners sample its groups again; a slow runner is killed, and RLlib restarts it.
+    The rollouts do not depend on the number of runners. If a runner dies or exceeds ``timeout_s``,
+    the remaining runners sample its groups again; a slow runner is killed, and RLlib restarts it.
 
-    Args:
-        runners: RLlib's set of runners.
-        groups: The groups.
-        sampling: Temperature and limits.
-        timeout_s: Seconds after which a runner counts as lost.
-
-    Returns:
-        The rollouts with the seconds of the slowest runner, and the runners' metrics.
+    Returns the rollouts with the seconds of the slowest runner, and the metrics of the runners.
     """
     if runners.num_remote_env_runners() == 0:
         local: Any = runners.local_env_runner
@@ -81,15 +74,7 @@ class SamplingAhead:
         max_staleness: int,
         first: int,
     ) -> None:
-        """Starts idle, with at least one remote runner.
-
-        Args:
-            runners: RLlib's set of runners.
-            groups_of: Returns the groups of an iteration.
-            sampling: Temperature and limits.
-            max_staleness: Number of iterations that sampling may be ahead.
-            first: Number of the first iteration.
-        """
+        """Starts idle at iteration ``first``, with at least one remote runner."""
         self._runners = runners
         self._groups_of = groups_of
         self._sampling = sampling
@@ -104,11 +89,7 @@ class SamplingAhead:
     def take(
         self, iteration: int, timeout_s: float | None
     ) -> tuple[RolloutBatch, list[dict[str, Any]]]:
-        """Waits for the groups of the next iteration; later groups continue.
-
-        A runner counts as lost after ``timeout_s`` seconds. The results are those of
-        `sample_groups`.
-        """
+        """Waits for the groups of the next iteration, as `sample_groups`; later groups continue."""
         while self._planned < iteration + self._ahead:
             self._planned += 1
             self._waiting += self._shares(self._planned, self._groups_of(self._planned))
@@ -215,10 +196,7 @@ def _merge(
 
 
 def wait_for_one(runners: EnvRunnerGroup, timeout_s: float) -> None:
-    """Waits until a restarted remote runner answers if no remote runner is in service.
-
-    Gives up after ``timeout_s`` seconds.
-    """
+    """Waits up to ``timeout_s`` until a restarted remote runner answers, if none is in service."""
     actors = runners._worker_manager.actors().values()
     if not actors or runners.num_healthy_remote_workers():
         return

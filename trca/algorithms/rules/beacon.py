@@ -66,14 +66,13 @@ from functools import lru_cache
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trca.algorithms.credit.arithmetic import joint_codes, normalize, rollout_spans, segment_numbers
 from trca.algorithms.credit.registry import CREDIT_RULES
 from trca.algorithms.rules.grpo import trajectory_advantage
 from trca.algorithms.settings.parameters import TextParameters
 from trca.algorithms.settings.types import Credit, NonNegative, Normalizer, Share
-from trca.records import StepBatch
+from trca.records import Bools, Floats, Ints, StepBatch
 
 Milestones = Literal["execution", "evidence_and_execution", "environment"]
 
@@ -113,18 +112,8 @@ class BEACONParameters(TextParameters):
 
 
 @CREDIT_RULES.register("beacon")
-def beacon(
-    batch: StepBatch, parameters: BEACONParameters, *, epsilon: float = 1e-6
-) -> NDArray[np.float64]:
-    """The advantage A^traj + omega A^seg of every step.
-
-    Args:
-        batch: S steps.
-        parameters: The settings that the equations name.
-        epsilon: Added to the standard deviations.
-
-    Returns:
-        float64 (S,).
+def beacon(batch: StepBatch, parameters: BEACONParameters, *, epsilon: float = 1e-6) -> Floats:
+    """The advantage A^traj + omega A^seg of every step, float64 (S,).
 
     Raises:
         ValueError: If ``milestones`` is ``environment`` and the environment reports none.
@@ -152,16 +141,8 @@ def beacon_walkthrough(
     actions: Sequence[str],
     gold_walkthrough: Sequence[tuple[str, ...]],
     epsilon: float = 1e-6,
-) -> NDArray[np.float64]:
-    """As `beacon`, with the actions of a walkthrough as milestones, float64 (S,).
-
-    Args:
-        batch: S steps.
-        parameters: The settings that the equations name.
-        actions: S texts, the action of each step.
-        gold_walkthrough: S tuples of texts, the actions that complete the step's task.
-        epsilon: Added to the standard deviations.
-    """
+) -> Floats:
+    """As `beacon`, with the actions of a walkthrough as milestones, float64 (S,)."""
     completes = np.zeros(len(batch), dtype=bool)
     for start, length in zip(*rollout_spans(batch.rollout), strict=True):
         ahead = list(reversed(gold_walkthrough[start]))
@@ -172,19 +153,8 @@ def beacon_walkthrough(
     return _advantages(batch, completes, parameters, epsilon)
 
 
-def segments(
-    completes: NDArray[np.bool_], rollout: NDArray[np.int64], gamma: float
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Number k_t and reward r_t of each step's segment.
-
-    Args:
-        completes: bool (S,), whether the step completes a milestone.
-        rollout: int64 (S,), contiguous.
-        gamma: Discount from the milestone back to earlier steps.
-
-    Returns:
-        int64 (S,) and float64 (S,).
-    """
+def segments(completes: Bools, rollout: Ints, gamma: float) -> tuple[Ints, Floats]:
+    """Number k_t and reward r_t of each step's segment, int64 (S,) and float64 (S,)."""
     starts, lengths = rollout_spans(rollout)
     row, last = np.arange(len(rollout)), np.repeat(starts + lengths - 1, lengths)
     marks = np.where(completes, row, len(row))
@@ -195,8 +165,8 @@ def segments(
 
 
 def _advantages(
-    batch: StepBatch, completes: NDArray[np.bool_], parameters: BEACONParameters, epsilon: float
-) -> NDArray[np.float64]:
+    batch: StepBatch, completes: Bools, parameters: BEACONParameters, epsilon: float
+) -> Floats:
     divide = parameters.normalizer == "std"
     number, rewards = segments(completes, batch.rollout, parameters.gamma)
     rewards = rewards - parameters.invalid_action_penalty * ~batch.parsed

@@ -21,14 +21,11 @@ Truncated episode        An episode like any other.
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
 from trca.algorithms.credit.registry import CREDIT_RULES
 from trca.algorithms.rules.grpo import trajectory_advantage
 from trca.algorithms.settings.parameters import TextParameters, own_default
 from trca.algorithms.settings.types import Aggregation, Credit
-from trca.records import StepBatch
+from trca.records import Floats, StepBatch
 
 
 class DrGRPOParameters(TextParameters):
@@ -41,13 +38,6 @@ class DrGRPOParameters(TextParameters):
 
 
 @CREDIT_RULES.register("dr_grpo")
-def dr_grpo(batch: StepBatch) -> NDArray[np.float64]:
-    """The outcome of the rollout minus the group's mean outcome, for every step.
-
-    Args:
-        batch: S steps.
-
-    Returns:
-        float64 (S,), constant within a rollout; 0 for a group of one rollout.
-    """
+def dr_grpo(batch: StepBatch) -> Floats:
+    """The outcome of the rollout minus the group's mean outcome, for every step, float64 (S,)."""
     return trajectory_advantage(batch, ddof=0, epsilon=0.0, divide=False)

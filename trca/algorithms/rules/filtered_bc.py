@@ -28,13 +28,12 @@ KL and entropy           As for all algorithms here, on the trained rows: set ``
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trca.algorithms.credit.arithmetic import outcomes
 from trca.algorithms.credit.registry import CREDIT_RULES
 from trca.algorithms.settings.parameters import TextParameters, own_default
 from trca.algorithms.settings.types import Credit, OnZeroAdvantage, PolicyLoss
-from trca.records import StepBatch
+from trca.records import Floats, StepBatch
 
 
 class FilteredBCParameters(TextParameters):
@@ -49,11 +48,7 @@ class FilteredBCParameters(TextParameters):
 
 
 @CREDIT_RULES.register("filtered_bc")
-def filtered_bc(batch: StepBatch) -> NDArray[np.float64]:
-    """1 for every step of a rollout that completed its task, else 0, float64 (S,).
-
-    Args:
-        batch: S steps.
-    """
+def filtered_bc(batch: StepBatch) -> Floats:
+    """1 for every step of a rollout that completed its task, else 0, float64 (S,)."""
     won, _, lengths = outcomes(batch.won.astype(np.float64), batch.rollout)
     return np.repeat(won, lengths)

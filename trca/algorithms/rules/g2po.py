@@ -35,7 +35,6 @@ Complexity               Linear.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trca.algorithms.credit.anchors import StepCreditParameters, anchors_before
 from trca.algorithms.credit.arithmetic import (
@@ -48,7 +47,7 @@ from trca.algorithms.credit.arithmetic import (
 from trca.algorithms.credit.registry import CREDIT_RULES
 from trca.algorithms.rules.grpo import trajectory_advantage
 from trca.algorithms.settings.types import Credit
-from trca.records import StepBatch
+from trca.records import Floats, Ints, StepBatch
 
 
 class G2POParameters(StepCreditParameters):
@@ -60,16 +59,8 @@ class G2POParameters(StepCreditParameters):
 
 
 @CREDIT_RULES.register("g2po")
-def g2po(
-    batch: StepBatch, parameters: G2POParameters, *, epsilon: float = 1e-6
-) -> NDArray[np.float64]:
-    """The advantage A^E + omega (A^N + A^T) of every step, float64 (S,).
-
-    Args:
-        batch: S steps.
-        parameters: The settings that the equations name.
-        epsilon: Added to the standard deviations.
-    """
+def g2po(batch: StepBatch, parameters: G2POParameters, *, epsilon: float = 1e-6) -> Floats:
+    """The advantage A^E + omega (A^N + A^T) of every step, float64 (S,)."""
     divide, gamma = parameters.normalizer == "std", parameters.gamma
     states = anchors_before(batch, parameters.anchor, parameters.similarity)
     returns = gamma * discounted_returns(batch.reward, batch.rollout, gamma)
@@ -84,11 +75,6 @@ def g2po(
     return episode + parameters.omega * (local + gain)
 
 
-def state_values(states: NDArray[np.int64], returns: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The mean return of each step's state over all visits, float64 (S,).
-
-    Args:
-        states: int64 (S,), codes from 0 without gaps.
-        returns: float64 (S,).
-    """
+def state_values(states: Ints, returns: Floats) -> Floats:
+    """The mean return of each step's state over all visits, float64 (S,)."""
     return (np.bincount(states, returns) / np.bincount(states))[states]

@@ -30,9 +30,6 @@ Group of one step        0, as zero variance.
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
 from trca.algorithms.credit.anchors import AnchorParameters, anchors_before
 from trca.algorithms.credit.arithmetic import (
     discounted_returns,
@@ -43,7 +40,7 @@ from trca.algorithms.credit.arithmetic import (
 from trca.algorithms.credit.registry import CREDIT_RULES
 from trca.algorithms.rules.g2po import state_values
 from trca.algorithms.settings.types import Credit, Probability
-from trca.records import StepBatch
+from trca.records import Floats, StepBatch
 
 
 class GAGPOParameters(AnchorParameters):
@@ -57,16 +54,8 @@ class GAGPOParameters(AnchorParameters):
 
 
 @CREDIT_RULES.register("gagpo")
-def gagpo(
-    batch: StepBatch, parameters: GAGPOParameters, *, epsilon: float = 1e-6
-) -> NDArray[np.float64]:
-    """The generalized advantage of every step, normalised over its group, float64 (S,).
-
-    Args:
-        batch: S steps.
-        parameters: The settings that the equations name.
-        epsilon: Added to the standard deviation (ddof 1).
-    """
+def gagpo(batch: StepBatch, parameters: GAGPOParameters, *, epsilon: float = 1e-6) -> Floats:
+    """The generalized advantage of every step, normalised over its group, float64 (S,)."""
     gamma, gae_lambda = parameters.gamma, parameters.gae_lambda
     states = anchors_before(batch, parameters.anchor, parameters.similarity)
     value = state_values(states, discounted_returns(batch.reward, batch.rollout, gamma))

@@ -36,14 +36,13 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trca.algorithms.credit.anchors import StepCreditParameters, anchors_before
 from trca.algorithms.credit.arithmetic import discounted_returns, joint_codes, normalize, outcomes
 from trca.algorithms.credit.registry import CREDIT_RULES
 from trca.algorithms.rules.grpo import trajectory_advantage
 from trca.algorithms.settings.types import Credit
-from trca.records import StepBatch
+from trca.records import Floats, StepBatch
 
 Baseline = Literal["trajectory", "step_row"]
 
@@ -60,16 +59,8 @@ class GiGPOParameters(StepCreditParameters):
 
 
 @CREDIT_RULES.register("gigpo")
-def gigpo(
-    batch: StepBatch, parameters: GiGPOParameters, *, epsilon: float = 1e-6
-) -> NDArray[np.float64]:
-    """The advantage A^E + omega A^S of every step, float64 (S,).
-
-    Args:
-        batch: S steps.
-        parameters: The settings that the equations name.
-        epsilon: Added to the standard deviations.
-    """
+def gigpo(batch: StepBatch, parameters: GiGPOParameters, *, epsilon: float = 1e-6) -> Floats:
+    """The advantage A^E + omega A^S of every step, float64 (S,)."""
     divide = parameters.normalizer == "std"
     penalty = parameters.invalid_action_penalty * ~batch.parsed
     returns = discounted_returns(batch.reward, batch.rollout, parameters.gamma) - penalty

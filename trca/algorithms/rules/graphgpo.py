@@ -38,7 +38,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trca.algorithms.credit.anchors import (
     StepCreditParameters,
@@ -50,7 +49,7 @@ from trca.algorithms.credit.arithmetic import joint_codes, normalize
 from trca.algorithms.credit.registry import CREDIT_RULES
 from trca.algorithms.rules.grpo import trajectory_advantage
 from trca.algorithms.settings.types import Credit, Probability
-from trca.records import StepBatch
+from trca.records import Floats, StepBatch
 
 _SCALE = 10.0
 
@@ -67,16 +66,8 @@ class GraphGPOParameters(StepCreditParameters):
 
 
 @CREDIT_RULES.register("graphgpo")
-def graphgpo(
-    batch: StepBatch, parameters: GraphGPOParameters, *, epsilon: float = 1e-6
-) -> NDArray[np.float64]:
-    """The advantage A^E + omega A^G of every step, float64 (S,).
-
-    Args:
-        batch: S steps.
-        parameters: The settings that the equations name.
-        epsilon: Added to the standard deviations.
-    """
+def graphgpo(batch: StepBatch, parameters: GraphGPOParameters, *, epsilon: float = 1e-6) -> Floats:
+    """The advantage A^E + omega A^G of every step, float64 (S,)."""
     divide, anchor = parameters.normalizer == "std", parameters.anchor
     # The last observation of a success is not a state of the graph: 'success' takes its place.
     graph = replace(

@@ -18,13 +18,12 @@ Truncated episode        An episode like any other.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trca.algorithms.credit.arithmetic import joint_codes, normalize, outcomes
 from trca.algorithms.credit.registry import CREDIT_RULES
 from trca.algorithms.settings.parameters import TextParameters
 from trca.algorithms.settings.types import Credit
-from trca.records import StepBatch
+from trca.records import Floats, StepBatch
 
 
 class GRPOParameters(TextParameters):
@@ -36,29 +35,17 @@ class GRPOParameters(TextParameters):
 
 
 @CREDIT_RULES.register("grpo")
-def grpo(batch: StepBatch, *, epsilon: float = 1e-6) -> NDArray[np.float64]:
-    """The group-relative outcome of the rollout, for every step, float64 (S,).
-
-    Args:
-        batch: S steps.
-        epsilon: Added to the standard deviation (ddof 1).
-    """
+def grpo(batch: StepBatch, *, epsilon: float = 1e-6) -> Floats:
+    """The group-relative outcome of the rollout, for every step, float64 (S,)."""
     return trajectory_advantage(batch, ddof=1, epsilon=epsilon)
 
 
 def trajectory_advantage(
     batch: StepBatch, *, ddof: int, epsilon: float, divide: bool = True
-) -> NDArray[np.float64]:
-    """A^E: the outcomes R(tau_i) normalised over the rollouts of each group, spread over steps.
+) -> Floats:
+    """A^E: outcomes normalised over the rollouts of each group, spread over steps, float64 (S,).
 
-    Args:
-        batch: S steps.
-        ddof: Degrees of freedom in the standard deviation.
-        epsilon: Added to the standard deviation.
-        divide: Whether to divide by the standard deviation.
-
-    Returns:
-        float64 (S,), constant within a rollout.
+    `normalize` has the arguments.
     """
     totals, starts, lengths = outcomes(batch.reward, batch.rollout)
     groups = joint_codes(batch.group[starts])

@@ -30,14 +30,13 @@ Group of one step        A^Q is 0, as zero variance.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trca.algorithms.credit.arithmetic import joint_codes, normalize, rollout_spans
 from trca.algorithms.credit.registry import CREDIT_RULES
 from trca.algorithms.rules.grpo import trajectory_advantage
 from trca.algorithms.settings.parameters import TextParameters
 from trca.algorithms.settings.types import Credit, NonNegative, PositiveNumber, Probability
-from trca.records import StepBatch
+from trca.records import Floats, StepBatch
 
 
 class HCAPOParameters(TextParameters):
@@ -59,16 +58,12 @@ def hcapo(
     batch: StepBatch,
     parameters: HCAPOParameters,
     *,
-    hindsight_logprobs: NDArray[np.float64],
+    hindsight_logprobs: Floats,
     epsilon: float = 1e-6,
-) -> NDArray[np.float64]:
+) -> Floats:
     """The advantage A^E + omega A^Q of every step, float64 (S,).
 
-    Args:
-        batch: S steps.
-        parameters: The settings that the equations name.
-        hindsight_logprobs: float64 (S,), h of each step of a successful rollout.
-        epsilon: Added to the standard deviations (ddof 1).
+    ``hindsight_logprobs`` has h of each step of a successful rollout, float64 (S,).
     """
     starts, lengths = rollout_spans(batch.rollout)
     number = np.repeat(np.arange(len(starts)), lengths)

@@ -36,7 +36,6 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trca.algorithms.credit.anchors import PenaltyParameters, anchors_before
 from trca.algorithms.credit.arithmetic import (
@@ -47,7 +46,7 @@ from trca.algorithms.credit.arithmetic import (
 )
 from trca.algorithms.credit.registry import CREDIT_RULES
 from trca.algorithms.settings.types import Count, Credit, NonNegative
-from trca.records import StepBatch
+from trca.records import Floats, StepBatch
 
 
 class HGPOParameters(PenaltyParameters):
@@ -69,19 +68,8 @@ _ZERO: Final = 1e-9
 
 
 @CREDIT_RULES.register("hgpo")
-def hgpo(
-    batch: StepBatch, parameters: HGPOParameters, *, epsilon: float = 1e-6
-) -> NDArray[np.float64]:
-    """The weighted mean of every step's advantages over the levels of history.
-
-    Args:
-        batch: S steps.
-        parameters: The settings that the equations name.
-        epsilon: Added to the standard deviations (ddof 0).
-
-    Returns:
-        float64 (S,); 0 for a step from a state without another step in the group.
-    """
+def hgpo(batch: StepBatch, parameters: HGPOParameters, *, epsilon: float = 1e-6) -> Floats:
+    """The weighted mean of every step's advantages over the levels of history, float64 (S,)."""
     returns = discounted_returns(batch.reward, batch.rollout, parameters.gamma)
     returns -= parameters.invalid_action_penalty * ~batch.parsed
     states = anchors_before(batch, parameters.anchor, parameters.similarity)

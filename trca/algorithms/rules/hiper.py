@@ -57,7 +57,6 @@ from __future__ import annotations
 from typing import Annotated, Final, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import AfterValidator
 
 from trca.algorithms.credit.arithmetic import (
@@ -72,7 +71,7 @@ from trca.algorithms.credit.values import CriticSettings, Values
 from trca.algorithms.settings.parameters import TextParameters, own_default
 from trca.algorithms.settings.types import Credit, NonNegative, RatioLevel
 from trca.envs.responses import RESPONSE_FORMATS
-from trca.records import StepBatch
+from trca.records import Floats, Ints, StepBatch
 
 HIGH, LOW, SWITCH = range(3)
 """Heads of the critic: V^H, V^L and V^T."""
@@ -124,14 +123,7 @@ def hiper(
 ) -> Credited:
     """The advantages of switches, subgoals and actions, and the targets of three values.
 
-    Args:
-        batch: S steps.
-        parameters: The settings that the equations name.
-        values: The critic's values, with three heads.
-        plans: Switches, subgoals and their tokens.
-
-    Returns:
-        Advantages of the tokens; the advantage of a step is the mean over its trained tokens.
+    The advantage of a step is the mean over its trained tokens.
 
     Raises:
         ValueError: For a critic without three heads.
@@ -150,7 +142,7 @@ def hiper(
 
     before = np.where(first, -1, np.roll(plans.subgoal, 1))
     changed = ~starting & (before >= 0) & (plans.subgoal != before)
-    share: float | NDArray[np.float64] = 1.0
+    share: float | Floats = 1.0
     if parameters.keep_penalty_mode == "normalized":
         share = np.repeat(np.where(lengths > 1, 1.0 / lengths, 0.0), lengths)
     change = parameters.change_penalty * changed
@@ -202,19 +194,8 @@ def hiper(
     return Credited(mean, advantages, targets)
 
 
-def _over_segments(
-    differences: NDArray[np.float64], weights: NDArray[np.float64], rollout: NDArray[np.int64]
-) -> NDArray[np.float64]:
-    """A_k = delta_k + w_k A_(k+1) over the segments of each rollout, by doubling the horizon.
-
-    Args:
-        differences: float64 (K,), delta.
-        weights: float64 (K,), w.
-        rollout: int64 (K,), the rollout of each segment; contiguous.
-
-    Returns:
-        float64 (K,).
-    """
+def _over_segments(differences: Floats, weights: Floats, rollout: Ints) -> Floats:
+    """A_k = delta_k + w_k A_(k+1) over the segments of each rollout, by doubling the horizon."""
     advantages, weights = differences.copy(), weights.copy()
     first, lengths = rollout_spans(rollout)
     weights[first + lengths - 1] = 0.0

@@ -42,7 +42,6 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trca.algorithms.credit.arithmetic import (
     discounted_returns,
@@ -54,7 +53,7 @@ from trca.algorithms.credit.arithmetic import (
 from trca.algorithms.credit.registry import CREDIT_RULES
 from trca.algorithms.settings.parameters import TextParameters, own_default
 from trca.algorithms.settings.types import Credit, Probability
-from trca.records import StepBatch
+from trca.records import Floats, StepBatch
 
 Gain = Literal["probability", "log_probability"]
 Normalization = Literal["separate", "joint"]
@@ -79,21 +78,11 @@ def igpo(
     batch: StepBatch,
     parameters: IGPOParameters,
     *,
-    answer_logprobs: NDArray[np.float64],
-    final_word_set_f1: NDArray[np.float64],
+    answer_logprobs: Floats,
+    final_word_set_f1: Floats,
     epsilon: float = 1e-6,
-) -> NDArray[np.float64]:
-    """The discounted sum of normalised gains and final F1 from every step on, float64 (S,).
-
-    Args:
-        batch: S steps.
-        parameters: The settings that the equations name.
-        answer_logprobs: float64 (S,), mean log-probability of the right answer's tokens after the
-            prompt of each step.
-        final_word_set_f1: float64 (S,), F1 of the words of the rollout's answer, repeated for each
-            step.
-        epsilon: Added to the standard deviations (ddof 0).
-    """
+) -> Floats:
+    """The discounted sum of normalised gains and final F1 from every step on, float64 (S,)."""
     worth = np.exp(answer_logprobs) if parameters.gain == "probability" else answer_logprobs
     starts, lengths = rollout_spans(batch.rollout)
     last = np.zeros(len(batch), dtype=np.int64)

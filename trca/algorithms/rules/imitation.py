@@ -25,12 +25,11 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trca.algorithms.credit.registry import CREDIT_RULES
 from trca.algorithms.settings.parameters import TextParameters, own_default
 from trca.algorithms.settings.types import Aggregation, Credit, PolicyLoss, Probability, RatioLevel
-from trca.records import StepBatch
+from trca.records import Floats, StepBatch
 
 Demonstrations = Literal["demonstrator", "recorded", "on_policy"]
 
@@ -60,10 +59,6 @@ class ImitationParameters(TextParameters):
 
 
 @CREDIT_RULES.register("imitation")
-def imitation(batch: StepBatch) -> NDArray[np.float64]:
-    """1 for every step, float64 (S,).
-
-    Args:
-        batch: S steps.
-    """
+def imitation(batch: StepBatch) -> Floats:
+    """1 for every step, float64 (S,)."""
     return np.ones(len(batch))

@@ -28,14 +28,13 @@ Zero variance            Exactly 0.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trca.algorithms.credit.arithmetic import discounted_returns, normalize
 from trca.algorithms.credit.registry import CREDIT_RULES
 from trca.algorithms.rules.grpo import trajectory_advantage
 from trca.algorithms.settings.parameters import TextParameters, own_default
 from trca.algorithms.settings.types import Credit, KLKind, Probability
-from trca.records import StepBatch
+from trca.records import Floats, StepBatch
 
 
 class ReinforcePlusPlusParameters(TextParameters):
@@ -57,14 +56,8 @@ class ReinforcePlusPlusParameters(TextParameters):
 @CREDIT_RULES.register("reinforce_plus_plus")
 def reinforce_plus_plus(
     batch: StepBatch, parameters: ReinforcePlusPlusParameters, *, epsilon: float = 1e-8
-) -> NDArray[np.float64]:
-    """The return of every step, normalised over the batch, float64 (S,).
-
-    Args:
-        batch: S steps.
-        parameters: The settings that the equations name.
-        epsilon: Added to the standard deviation (ddof 1).
-    """
+) -> Floats:
+    """The return of every step, normalised over the batch, float64 (S,)."""
     if parameters.group_baseline:
         values = trajectory_advantage(batch, ddof=0, epsilon=0.0, divide=False)
     else:

@@ -33,14 +33,13 @@ Complexity               Linear for binary outcomes; the public code makes up to
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trca.algorithms.credit.anchors import StepCreditParameters, anchors_around, spread_back
 from trca.algorithms.credit.arithmetic import normalize, outcomes
 from trca.algorithms.credit.registry import CREDIT_RULES
 from trca.algorithms.rules.grpo import trajectory_advantage
 from trca.algorithms.settings.types import Credit
-from trca.records import StepBatch
+from trca.records import Floats, StepBatch
 
 
 class RewardFlowParameters(StepCreditParameters):
@@ -54,14 +53,8 @@ class RewardFlowParameters(StepCreditParameters):
 @CREDIT_RULES.register("rewardflow")
 def rewardflow(
     batch: StepBatch, parameters: RewardFlowParameters, *, epsilon: float = 1e-6
-) -> NDArray[np.float64]:
-    """The advantage A^E + omega A^S of every step, float64 (S,).
-
-    Args:
-        batch: S steps.
-        parameters: The settings that the equations name.
-        epsilon: Added to the standard deviations.
-    """
+) -> Floats:
+    """The advantage A^E + omega A^S of every step, float64 (S,)."""
     divide, gamma = parameters.normalizer == "std", parameters.gamma
     before, after = anchors_around(batch, parameters.anchor, parameters.similarity)
     states = int(max(before.max(initial=-1), after.max(initial=-1))) + 1

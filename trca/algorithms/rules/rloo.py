@@ -22,13 +22,12 @@ KL                       In the loss (`kl_coeff`), as for all rules here; the pa
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trca.algorithms.credit.arithmetic import joint_codes, normalize, outcomes
 from trca.algorithms.credit.registry import CREDIT_RULES
 from trca.algorithms.settings.parameters import TextParameters
 from trca.algorithms.settings.types import Credit
-from trca.records import StepBatch
+from trca.records import Floats, StepBatch
 
 
 class RLOOParameters(TextParameters):
@@ -40,15 +39,8 @@ class RLOOParameters(TextParameters):
 
 
 @CREDIT_RULES.register("rloo")
-def rloo(batch: StepBatch) -> NDArray[np.float64]:
-    """The outcome of the rollout minus the mean outcome of the rest of the group, for every step.
-
-    Args:
-        batch: S steps.
-
-    Returns:
-        float64 (S,), constant within a rollout.
-    """
+def rloo(batch: StepBatch) -> Floats:
+    """The outcome minus the mean outcome of the rest of the group, for every step, float64 (S,)."""
     totals, starts, lengths = outcomes(batch.reward, batch.rollout)
     groups = joint_codes(batch.group[starts])
     size = np.bincount(groups)[groups]

@@ -30,15 +30,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-from numpy.typing import NDArray
-
 from trca.algorithms.credit.arithmetic import discounted_returns, joint_codes, normalize
 from trca.algorithms.credit.registry import CREDIT_RULES
 from trca.algorithms.rules.grpo import trajectory_advantage
 from trca.algorithms.settings.parameters import TextParameters
 from trca.algorithms.settings.types import Credit, Probability
-from trca.records import StepBatch
+from trca.records import Floats, StepBatch
 from trca.rubric.rewards import DEFAULT_LAMBDA, trca_reward
 
 
@@ -59,17 +56,8 @@ class ShapedReturnParameters(TextParameters):
 @CREDIT_RULES.register("shaped_return")
 def shaped_return(
     batch: StepBatch, parameters: ShapedReturnParameters, *, epsilon: float = 1e-6
-) -> NDArray[np.float64]:
-    """The normalised sum of outcome and rubric rewards, of the rollout or from each step on.
-
-    Args:
-        batch: S steps.
-        parameters: The settings that the equations name.
-        epsilon: Added to the standard deviation (ddof 1).
-
-    Returns:
-        float64 (S,).
-    """
+) -> Floats:
+    """The normalised sum of all rewards of the rollout, or from each step on, float64 (S,)."""
     rubric = trca_reward(*batch.rubric_rewards(parameters.budgets), parameters.lambda_)
     shaped = replace(batch, reward=batch.reward + rubric)
     if not parameters.return_to_go:

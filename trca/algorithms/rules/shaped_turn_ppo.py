@@ -51,17 +51,7 @@ class ShapedTurnPPOParameters(TurnPPOParameters):
 def shaped_turn_ppo(
     batch: StepBatch, parameters: ShapedTurnPPOParameters, *, values: Values, epsilon: float = 1e-8
 ) -> Credited:
-    """The generalized advantages of shaped rewards, and the critic's targets.
-
-    Args:
-        batch: S steps.
-        parameters: The settings that the equations name.
-        values: The critic's values.
-        epsilon: Added to the standard deviation.
-
-    Returns:
-        As `turn_ppo`.
-    """
+    """The generalized advantages of shaped rewards, and the critic's targets."""
     covered = batch.rubric_rewards(parameters.budgets).breakthrough
     starts, lengths = rollout_spans(batch.rollout)
     total = np.cumsum(covered)

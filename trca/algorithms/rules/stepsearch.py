@@ -51,14 +51,13 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trca.algorithms.credit.arithmetic import joint_codes, rollout_spans
 from trca.algorithms.credit.registry import CREDIT_RULES, Credited
 from trca.algorithms.credit.values import Values
 from trca.algorithms.rules.turn_ppo import TurnPPOParameters, turn_ppo
 from trca.algorithms.settings.types import Credit, NonNegative
-from trca.records import StepBatch
+from trca.records import Floats, Ints, StepBatch
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -84,22 +83,14 @@ def stepsearch(
     parameters: StepSearchParameters,
     *,
     gold_passages: Sequence[Sequence[str]],
-    final_f1: NDArray[np.float64],
+    final_f1: Floats,
     values: Values,
     epsilon: float = 1e-8,
 ) -> Credited:
     """The generalized advantages of rewards for searches and for the final answer.
 
-    Args:
-        batch: S steps.
-        parameters: The settings that the equations name.
-        gold_passages: S tuples of texts, the passages that support the task's answer.
-        final_f1: float64 (S,), F1 of the rollout's answer, repeated for each step.
-        values: The critic's values.
-        epsilon: Added to the standard deviation.
-
-    Returns:
-        As `turn_ppo`.
+    ``gold_passages`` has the texts that support the answer of each step's task, ``final_f1`` the F1
+    of the answer of its rollout, float64 (S,).
 
     Raises:
         ValueError: For a batch without texts.
@@ -112,18 +103,8 @@ def stepsearch(
     return turn_ppo(paid, parameters, values=values, epsilon=epsilon)
 
 
-def search_rewards(batch: StepBatch, gold_passages: Sequence[Sequence[str]]) -> NDArray[np.float64]:
-    """G - P of every step, float64 (S,).
-
-    Processes groups in blocks of about 16,384 steps, which bounds the memory.
-
-    Args:
-        batch: S steps.
-        gold_passages: S tuples of texts, at least one in each.
-
-    Raises:
-        ValueError: For a batch without texts.
-    """
+def search_rewards(batch: StepBatch, gold_passages: Sequence[Sequence[str]]) -> Floats:
+    """G - P of every step, float64 (S,), in blocks of about 16,384 steps to bound the memory."""
     rewards = np.zeros(len(batch))
     if not len(batch):
         return rewards
@@ -137,9 +118,7 @@ def search_rewards(batch: StepBatch, gold_passages: Sequence[Sequence[str]]) -> 
     return rewards
 
 
-def _of_groups(
-    batch: StepBatch, rows: NDArray[np.int64], gold_passages: Sequence[Sequence[str]]
-) -> NDArray[np.float64]:
+def _of_groups(batch: StepBatch, rows: Ints, gold_passages: Sequence[Sequence[str]]) -> Floats:
     """G - P of all steps of some groups; the steps of a group are contiguous."""
     starts, lengths = rollout_spans(batch.group[rows])
     group, rollout = np.repeat(np.arange(len(starts)), lengths), batch.rollout[rows]
@@ -180,15 +159,10 @@ def _of_groups(
     return np.where(with_passages, gain - again / np.maximum(count, 1), 0.0)
 
 
-def _best_before(values: NDArray[np.float64], rollout: NDArray[np.int64]) -> NDArray[np.float64]:
+def _best_before(values: Floats, rollout: Ints) -> Floats:
     """The largest of each column over the earlier steps of the rollout, by doubling the horizon.
 
-    Args:
-        values: float64 (S, J), at least 0.
-        rollout: int64 (S,), contiguous.
-
-    Returns:
-        float64 (S, J); 0 on a rollout's first step.
+    float64 (S, J); 0 on the first step of a rollout.
     """
     starts, lengths = rollout_spans(rollout)
     place = np.arange(len(rollout)) - np.repeat(starts, lengths)
@@ -202,17 +176,12 @@ def _best_before(values: NDArray[np.float64], rollout: NDArray[np.int64]) -> NDA
     return best
 
 
-def cosines(
-    texts: Sequence[str],
-    text: NDArray[np.int64],
-    collection: NDArray[np.int64],
-    against: NDArray[np.int64],
-) -> NDArray[np.float64]:
+def cosines(texts: Sequence[str], text: Ints, collection: Ints, against: Ints) -> Floats:
     """The TF-IDF cosines of documents with chosen documents of the collection.
 
-    A document is a text in a collection. A word that occurs n times has the weight
-    n (ln((1 + N) / (1 + N_w)) + 1), if N_w of the N documents of the collection have the word.
-    Words have two letters or more, in lower case.
+    A document is a text in a collection. A word that occurs n times has the weight n (ln((1 + N) /
+    (1 + N_w)) + 1), if N_w of the N documents of the collection have the word. Words have two
+    letters or more, in lower case.
 
     Args:
         texts: The texts.
@@ -237,7 +206,7 @@ def cosines(
     for place, chosen in enumerate(against.T):
         of_chosen = units[chosen]
         targets[of_chosen.indices, place] = of_chosen.data
-    cosine: NDArray[np.float64] = units @ targets
+    cosine: Floats = units @ targets
     return np.minimum(cosine, 1.0)
 
 

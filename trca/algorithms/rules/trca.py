@@ -52,7 +52,6 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trca.algorithms.credit.arithmetic import (
     discounted_returns,
@@ -65,7 +64,7 @@ from trca.algorithms.credit.registry import CREDIT_RULES
 from trca.algorithms.rules.grpo import trajectory_advantage
 from trca.algorithms.settings.parameters import TextParameters
 from trca.algorithms.settings.types import Credit, NonNegative, Probability
-from trca.records import StepBatch
+from trca.records import Floats, Ints, StepBatch
 from trca.rubric.rewards import DEFAULT_LAMBDA, trca_reward
 
 Ablation = Literal["none", "without_foundational", "without_breakthrough"]
@@ -97,16 +96,10 @@ class TRCAParameters(TextParameters):
 @CREDIT_RULES.register("trca")
 def trca(
     batch: StepBatch, parameters: TRCAParameters, *, ddof: int = 0, epsilon: float = 1e-6
-) -> NDArray[np.float64]:
+) -> Floats:
     """The advantage A^TRCA of every step, float64 (S,).
 
     The advantage weighs the action's tokens of the step: `trca.records.step_batch.action_mask_of`.
-
-    Args:
-        batch: S steps.
-        parameters: The settings that the equations name.
-        ddof: Degrees of freedom in the standard deviations.
-        epsilon: epsilon_norm, added to the standard deviations.
     """
     parts = trca_parts(batch, parameters, ddof=ddof, epsilon=epsilon)
     return parts.episode + parts.step
@@ -115,18 +108,18 @@ def trca(
 class TRCAParts(NamedTuple):
     """The parts of the advantages of `trca`, float64 (S,) each."""
 
-    returns: NDArray[np.float64]
+    returns: Floats
     """R_{i,t}, the completion-aware return."""
-    episode: NDArray[np.float64]
+    episode: Floats
     """A^E."""
-    step: NDArray[np.float64]
+    step: Floats
     """A^S."""
 
 
 def trca_parts(
     batch: StepBatch, parameters: TRCAParameters, *, ddof: int = 0, epsilon: float = 1e-6
 ) -> TRCAParts:
-    """Return, A^E and A^S of every step; the arguments are the arguments of `trca`."""
+    """Return, A^E and A^S of every step; takes the arguments of `trca`."""
     foundational, breakthrough = batch.rubric_rewards(parameters.budgets)
     if parameters.ablation == "without_foundational":
         foundational = np.zeros_like(foundational)
@@ -146,29 +139,13 @@ def trca_parts(
     return TRCAParts(returns, trajectory_advantage(batch, ddof=ddof, epsilon=epsilon), step)
 
 
-def stages(batch: StepBatch) -> NDArray[np.int64]:
-    """Stage of each step: earlier steps where an Execution operator fires for the first time.
-
-    Each rollout begins with stage 0.
-
-    Args:
-        batch: S steps.
-
-    Returns:
-        int64 (S,), from 0.
-    """
+def stages(batch: StepBatch) -> Ints:
+    """Stage of each step, int64 (S,), from 0 in each rollout."""
     return segment_numbers(batch.milestones(), batch.rollout)
 
 
-def failed_share(batch: StepBatch) -> NDArray[np.float64]:
-    """The share of failed rollouts in the group of each step.
-
-    Args:
-        batch: S steps.
-
-    Returns:
-        float64 (S,), from 0 to 1.
-    """
+def failed_share(batch: StepBatch) -> Floats:
+    """The share of failed rollouts in the group of each step, float64 (S,)."""
     won, starts, lengths = outcomes(batch.won.astype(np.float64), batch.rollout)
     groups = joint_codes(batch.group[starts])
     share = 1.0 - np.bincount(groups, won) / np.maximum(np.bincount(groups), 1)

@@ -44,7 +44,6 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trca.algorithms.credit.arithmetic import discounted_returns, next_values, normalize
 from trca.algorithms.credit.registry import CREDIT_RULES, Credited
@@ -85,20 +84,14 @@ def turn_ppo(
 ) -> Credited:
     """The generalized advantages of turns, or of their tokens, and the critic's targets.
 
-    Args:
-        batch: S steps.
-        parameters: The settings that the equations name.
-        values: The critic's values.
-        epsilon: Added to the standard deviation.
-
-    Returns:
-        Advantages of the steps; for ``bi_level`` also of the tokens, with their mean for the step.
+    For ``bi_level`` the advantage of a step is the mean over its tokens.
     """
     gamma, gae_lambda = parameters.gamma, parameters.gae_lambda
     token_gamma = parameters.token_gamma
     state, after = values.state[:, 0], values.after[:, 0]
     if parameters.gae == "turn":
-        advantages = _over_turns(batch, state, after, gamma, gae_lambda)
+        differences = batch.reward + gamma * after - state
+        advantages = discounted_returns(differences, batch.rollout, gamma * gae_lambda)
         return Credited(
             normalize(advantages, np.zeros_like(batch.rollout), ddof=1, epsilon=epsilon),
             value_targets=at_states(advantages + state, values.lengths),
@@ -111,7 +104,8 @@ def turn_ppo(
     anchor[step[last]] = value[last]
     ends = batch.terminated | batch.truncated
     following = np.where(ends, after, next_values(anchor, batch.rollout, 0.0))
-    of_turns = _over_turns(batch, anchor, following, gamma, gae_lambda)
+    of_turns = batch.reward + gamma * following - anchor
+    of_turns = discounted_returns(of_turns, batch.rollout, gamma * gae_lambda)
     differences = np.where(last, of_turns[step], token_gamma * np.roll(value, -1) - value)
     of_tokens = discounted_returns(differences, step, token_gamma * gae_lambda)
     targets = at_states(of_turns + state, values.lengths)
@@ -126,23 +120,3 @@ def turn_ppo(
     return Credited(
         np.bincount(step, normal, len(batch)) / count, token_advantages, value_targets=targets
     )
-
-
-def _over_turns(
-    batch: StepBatch,
-    value: NDArray[np.float64],
-    after: NDArray[np.float64],
-    gamma: float,
-    gae_lambda: float,
-) -> NDArray[np.float64]:
-    """Generalized advantages over the turns of each rollout, float64 (S,).
-
-    Args:
-        batch: S steps.
-        value: float64 (S,), the value of each turn.
-        after: float64 (S,), the value of the next state.
-        gamma: Discount.
-        gae_lambda: Weight of later differences.
-    """
-    differences = batch.reward + gamma * after - value
-    return discounted_returns(differences, batch.rollout, gamma * gae_lambda)

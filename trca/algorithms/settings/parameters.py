@@ -4,8 +4,7 @@
 then the groups of `trca.algorithms.settings.groups` and the run's settings,
 `trca.tune_configs.run_parameters`. An algorithm adds fields in a subclass. Each field is an
 attribute of ``config.settings``, an argument of ``training()``, a key of a YAML file, a name for
-``--set`` and a key of Ray Tune's ``param_space``. None of these functions loads Ray or PyTorch,
-except `TextParameters.algorithm_config`.
+``--set`` and a key of Ray Tune's ``param_space``.
 """
 
 from __future__ import annotations
@@ -180,16 +179,9 @@ class TextParameters(
     ) -> TextParameters:
         """Checks flat settings, and fills in the defaults of the algorithm that they name.
 
-        Args:
-            settings: Flat settings, as `trca.tune_configs.files` reads them.
-            source: Name of the settings in errors.
-            need_data: Whether missing official data is an error.
-            open_env: Makes an environment of its name and arguments; by default the environment is
-                made and closed.
-
-        Raises:
-            ConfigError: Names every wrong key with its value, the allowed values, and the nearest
-                match of an unknown key.
+        ``source`` names the settings in errors. ``open_env`` makes an environment of its name and
+        arguments; by default the environment is made and closed. A `ConfigError` names every wrong
+        key with its value, the allowed values, and the nearest match of an unknown key.
         """
         try:
             model = parameters_class(settings.get("algorithm", DEFAULT_ALGORITHM))
@@ -221,12 +213,7 @@ class TextParameters(
 
     @classmethod
     def unknown(cls, name: str, others: Iterable[str] = ()) -> str:
-        """The error message for an unknown setting, with the replacement.
-
-        Args:
-            name: The unknown name.
-            others: Names of further settings, such as RLlib's.
-        """
+        """The error message for an unknown setting; ``others`` are more names, such as RLlib's."""
         lower = name.casefold().replace("-", "_")
         instead = IGNORED.get(lower) or ELSEWHERE.get(lower)
         if instead:
@@ -340,11 +327,7 @@ def parameter_models() -> dict[str, type[TextParameters]]:
 
 
 def parameters_class(algorithm: str) -> type[TextParameters]:
-    """The settings class of an algorithm by name; case does not matter.
-
-    Raises:
-        ConfigError: For an unknown algorithm; names the nearest.
-    """
+    """The settings class of an algorithm by name in any case; `ConfigError` if it is unknown."""
     models = parameter_models()
     for name, model in models.items():
         if name.casefold() == str(algorithm).casefold():
@@ -353,18 +336,11 @@ def parameters_class(algorithm: str) -> type[TextParameters]:
 
 
 def switch(settings: Mapping[str, Any], algorithm: str | type[TextParameters]) -> dict[str, Any]:
-    """The settings for another algorithm.
+    """The settings for another algorithm, given by name or settings class.
 
     Ignores settings that the new algorithm does not have, settings whose default it changes,
     changed defaults of the old algorithm, and its credit rule. The credit rule of a user's file is
     replaced too, by the same algorithm as well.
-
-    Args:
-        settings: Flat settings.
-        algorithm: The name of an algorithm, or its settings class.
-
-    Raises:
-        ConfigError: For an unknown algorithm; names the nearest.
     """
     before = parameters_class(settings.get("algorithm", DEFAULT_ALGORITHM))
     after = parameters_class(algorithm) if isinstance(algorithm, str) else algorithm
@@ -387,14 +363,7 @@ def in_environment(settings: Mapping[str, Any], env: str) -> dict[str, Any]:
 
 
 def check(parameters: type[TextParameters], values: dict[str, Any]) -> dict[str, Any]:
-    """Checks settings.
-
-    Args:
-        parameters: The settings class of an algorithm.
-        values: Some or all fields of the class.
-
-    Returns:
-        The same keys with checked values, as plain dicts and tuples.
+    """Checks some fields of a settings class; returns them as plain dicts and tuples.
 
     Raises:
         ValueError: Names each wrong setting, its value and the allowed values.

@@ -87,11 +87,6 @@ class PolicyConfig(AlgorithmConfig, Generic[S]):
 
     RLlib and Ray Tune set, copy and pickle settings as attributes. ``config.settings`` is all of
     them as one checked object. `TextAlgorithmConfig` adds the parts of RLlib.
-
-    Attributes:
-        parameters_class: Class of the settings.
-        evaluation_sample_timeout_s: RLlib's setting; None, the default, means ``sample_timeout_s``.
-        run_folder: Folder that the run is recorded in, a path or URI; ``reporting`` sets it.
     """
 
     parameters_class: ClassVar[type[TextParameters]] = TextParameters
@@ -253,12 +248,7 @@ class PolicyConfig(AlgorithmConfig, Generic[S]):
     def module_of(self, agent: str, episode: Any = None) -> str:
         """The id of the policy that acts for an agent, by RLlib's ``policy_mapping_fn``.
 
-        Args:
-            agent: The agent.
-            episode: The second argument of the function: the `GroupRequest` of the agent's group.
-
-        Raises:
-            ValueError: For a policy that the config does not have.
+        ``episode`` is the second argument of the function: the `GroupRequest` of the agent's group.
         """
         if len(self.policies) == 1:
             return self.module_ids[0]
@@ -284,10 +274,7 @@ class PolicyConfig(AlgorithmConfig, Generic[S]):
         return dict(changes.get("env_config", {}))
 
     def resolved_model(self) -> str:
-        """Folder or Hugging Face name of the model; builds the embedded policy on first use.
-
-        For an engine of an endpoint: the model's name at the endpoint.
-        """
+        """Folder or name of the model, also at an endpoint; builds the tiny policy on first use."""
         settings = self.settings
         if engine_class(settings.engine).remote:
             return settings.model
@@ -296,24 +283,13 @@ class PolicyConfig(AlgorithmConfig, Generic[S]):
         return _resolve(settings.model, files, self.env, env_config, settings.response_format)
 
     def model_of(self, module: str) -> str:
-        """Folder or Hugging Face name of a policy's model.
-
-        The model of several policies is a folder with a subfolder per policy.
-
-        Args:
-            module: The policy's id.
-        """
+        """Folder or name of a policy's model; a model of several has a subfolder per policy."""
         model = self.resolved_model()
         folder = Path(model, module)
         return str(folder) if (folder / "config.json").is_file() else model
 
     def engine_spec(self, model: str, device: str) -> EngineSpec:
-        """The arguments that open a policy's engine.
-
-        Args:
-            model: Folder or Hugging Face name of the policy's model.
-            device: ``cpu`` or ``cuda``.
-        """
+        """The arguments that open a policy's engine on ``cpu`` or ``cuda``."""
         settings = self.settings
         return EngineSpec(
             model,

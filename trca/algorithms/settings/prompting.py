@@ -16,14 +16,7 @@ from trca.policies.prompts import Prompter
 def make_prompter(
     settings: TextParameters, tokenizer: Any, max_prompt_tokens: int | None = None
 ) -> Prompter:
-    """Makes the prompter.
-
-    Args:
-        settings: The settings of the algorithm.
-        tokenizer: The tokenizer of the model.
-        max_prompt_tokens: Limit on a prompt; `None` for the limit in the settings, which is in
-            bytes for an engine of an endpoint.
-    """
+    """Makes the prompter, by default with the limit of the settings (bytes for an endpoint)."""
     responses = RESPONSE_FORMATS.get(settings.response_format)
     limit = settings.max_prompt_tokens * engine_class(settings.engine).ids_per_token
     return Prompter(
@@ -38,12 +31,7 @@ def make_prompter(
 
 
 def engine_tokenizer(engine: str, model: str) -> Any:
-    """The tokenizer of an engine; a cache holds the last two until a file of the model changes.
-
-    Args:
-        engine: Name of the engine.
-        model: Folder or Hugging Face name of the model.
-    """
+    """The tokenizer of an engine; a cache holds the last two until a file of the model changes."""
     return _tokenizer(engine, model, versions(Path(model)))
 
 

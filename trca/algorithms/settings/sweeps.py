@@ -133,11 +133,7 @@ class SweepSettings(Settings):
     def resolve(
         cls, settings: Mapping[str, Any], source: str, need_data: bool = True
     ) -> SweepSettings:
-        """Checks a sweep and all its trials.
-
-        Raises:
-            ConfigError: Names the key, its value and the allowed values.
-        """
+        """Checks a sweep and all its trials; a `ConfigError` names key, value and fix."""
         try:
             sweep = cls(**settings)
         except ValidationError as error:
@@ -162,11 +158,7 @@ class SweepSettings(Settings):
     def checked(
         self, source: str = "sweep", need_data: bool = True
     ) -> list[tuple[dict[str, Any], list[TextParameters]]]:
-        """All points, each with the settings of its trials on each panel for the first seed.
-
-        Raises:
-            ConfigError: If a run refuses the settings of a trial.
-        """
+        """All points, each with the settings of its trials on each panel for the first seed."""
         return [
             (
                 point,
@@ -274,21 +266,14 @@ class SweepSettings(Settings):
         return self.model_copy(update={"base": _base(self.base)})
 
     def spaces(self) -> dict[str, Any]:
-        """The distributions of ``sample``, of Ray Tune.
-
-        Raises:
-            ConfigError: For a distribution that Ray Tune does not have, or wrong arguments.
-        """
+        """The distributions of ``sample``, of Ray Tune; a `ConfigError` for wrong ones."""
         return {key: _distribution(key, space) for key, space in self.sample.items()}
 
     def every_point(self) -> list[dict[str, Any]]:
         """All points. Draws change fastest, then the last setting of the grid.
 
-        The draws depend only on ``sample_seed``. With a search they stand for its points: checks
-        before the start use them.
-
-        Raises:
-            ConfigError: For a distribution that Ray Tune does not have, or wrong arguments.
+        The draws depend only on ``sample_seed``. With a search they are examples of its points, for
+        checks before the start.
         """
         points = [
             {**point, **dict(zip(self.grid, values, strict=True))}
@@ -322,32 +307,22 @@ class SweepSettings(Settings):
     ) -> TextParameters:
         """The settings of one trial, without settings that its algorithm does not have.
 
-        Args:
-            point: The point and the settings of a panel; the first panel fills missing settings.
-            seed: The seed.
-            source: Name of the sweep in errors.
-            need_data: Whether missing official data is an error.
-
-        Raises:
-            ConfigError: If a run refuses the settings.
+        ``point`` has the point and the settings of a panel; the first panel fills missing settings.
         """
         base, changes = _base(self.base), self.set
         if algorithm := point.get("algorithm", changes.get("algorithm")):
             before = base.get("algorithm", DEFAULT_ALGORITHM)
             base = switch(base, algorithm)
         if "algorithm" in point:
-            others = [before, *self._algorithms()]
-            fields = {name for each in others for name in parameters_class(each).model_fields}
+            others = [point["algorithm"] for point in self.points if "algorithm" in point]
+            others += self.grid.get("algorithm", [])
+            others += self.sample.get("algorithm", {}).get("choice", [])
+            classes = [parameters_class(each) for each in (before, *others)]
+            fields = {name for each in classes for name in each.model_fields}
             left_out = fields - parameters_class(algorithm).model_fields.keys()
             changes = {k: v for k, v in changes.items() if k.split(".")[0] not in left_out}
         chosen = {**self.panels[0], **point, "seed": seed}
         return TextParameters.resolve(assign(assign(base, changes), chosen), source, need_data)
-
-    def _algorithms(self) -> list[Any]:
-        """The algorithms that the points name."""
-        points = [point["algorithm"] for point in self.points if "algorithm" in point]
-        drawn = self.sample.get("algorithm", {}).get("choice", [])
-        return [*points, *self.grid.get("algorithm", []), *drawn]
 
 
 def _base(base: str | Mapping[str, Any]) -> dict[str, Any]:

@@ -24,11 +24,7 @@ OPTIMIZERS: Final[Registry[Callable[..., Any]]] = Registry(
 
 
 def check_optimizer(name: str) -> str:
-    """Checks the name of an optimizer.
-
-    Raises:
-        ValueError: For an unknown name.
-    """
+    """Checks the name of an optimizer."""
     if name == "muon":
         raise ValueError("Muon is an example: give examples/own_optimizer/muon.py:muon")
     return OPTIMIZERS.check(name)

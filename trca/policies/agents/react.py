@@ -104,10 +104,9 @@ def react_prompt(
     observation: str,
     admissible: Sequence[str],
 ) -> str:
-    """Returns the prompt of a step.
+    """Returns the prompt of a step; takes the arguments of `Prompter.encode`.
 
-    Arguments as in `Prompter.encode`. ``history`` has the complete responses, and ``memory`` the
-    reflections on earlier attempts.
+    ``history`` has the complete responses, and ``memory`` the reflections on earlier attempts.
     """
     choice = "one of the admissible actions" if admissible else "one action"
     lines = [
@@ -148,11 +147,7 @@ def reflection_prompt(
     observation: str,
     admissible: Sequence[str],
 ) -> str:
-    """Returns the prompt of a reflection.
-
-    Arguments as in `react_prompt`, after the last action. ``max_steps`` and ``admissible`` are not
-    shown.
-    """
+    """Returns the prompt of a reflection; takes those of `react_prompt` after the last action."""
     lines = [f"You acted in a text environment. Your task was to: {instruction}"]
     if memory:
         lines.append(f"Your plans from earlier trials:\n{memory}")

@@ -69,11 +69,7 @@ class EndpointEngine(Engine):
 
     @classmethod
     def open(cls, spec: EngineSpec) -> Self:
-        """Opens the endpoint of a spec: the model is a name there, the options are arguments.
-
-        Raises:
-            ValueError: Without ``base_url``, and for an unknown option.
-        """
+        """Opens the endpoint of a spec: the model is a name there, the options are arguments."""
         options = dict(spec.options)
         if "base_url" not in options:
             raise ValueError(

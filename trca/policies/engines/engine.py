@@ -99,42 +99,25 @@ class EngineSpec:
 
 @dataclass(frozen=True)
 class EngineLoad:
-    """The models and rollouts of one env runner.
-
-    Attributes:
-        policies: Number of policies.
-        weights: Bytes of the weights of one policy, without adapter.
-        adapter: Bytes of the adapter of one policy; 0 without adapters.
-        rollouts: Rollouts of the env runner.
-        row: Bytes of keys and values of one rollout at the longest prompt and response.
-        gpu: Bytes of a GPU; `None` on a CPU or for a GPU of unknown size.
-        options: The engine's settings (`engine_config`).
-    """
+    """The models and rollouts of one env runner."""
 
     policies: int
-    weights: float
-    adapter: float
+    weights: float  # bytes of the weights of one policy, without adapter
+    adapter: float  # bytes of the adapter of one policy; 0 without adapters
     rollouts: int
-    row: float
-    gpu: float | None
-    options: Mapping[str, Any]
+    row: float  # bytes of keys and values of one rollout at the longest prompt and response
+    gpu: float | None  # bytes of a GPU; None on a CPU or for a GPU of unknown size
+    options: Mapping[str, Any]  # the engine's settings (engine_config)
 
 
 @dataclass(frozen=True)
 class EngineMemory:
-    """The memory of one env runner's engines, on each of their devices, at least.
-
-    Attributes:
-        weights: Bytes of weights.
-        cache: Bytes of keys and values.
-        rows: Rollouts that the engine takes at once.
-        devices: Number of devices that share a model.
-    """
+    """The memory of one env runner's engines, on each of their devices, at least."""
 
     weights: float
-    cache: float
-    rows: int
-    devices: int = 1
+    cache: float  # bytes of keys and values
+    rows: int  # rollouts that the engine takes at once
+    devices: int = 1  # number of devices that share a model
 
     def rollouts_at_once(self, row: float) -> int:
         """Rollouts whose keys and values fit at once, of ``row`` bytes each."""
@@ -339,12 +322,7 @@ class BatchEngine(Engine):
 
 
 class SeveralEngines(Engine):
-    """Sends each request to the engine of its policy (`Request.module`).
-
-    Attributes:
-        engines: Engines by id of their policy.
-        version: Version of the weights of all engines.
-    """
+    """Sends each request to the engine of its policy (`Request.module`)."""
 
     def __init__(self, engines: Mapping[str, Engine]) -> None:
         """Takes one or more open engines of the same class; they share memory."""

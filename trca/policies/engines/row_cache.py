@@ -32,18 +32,12 @@ def read_prefixes(
     recurrent: bool,
     positions: int | None = None,
 ) -> RowCache:
-    """Returns keys, values and states of token sequences; equal sequences are read once.
+    """Returns keys, values and states of token sequences, one a row; equal ones are read once.
 
     A pass has several prompts of one padded width. Prompts are padded on the right, where causal
     attention ignores the padding. A recurrent state would include the padding, so a model with
-    ``linear_attention`` layers reads each prompt in a separate pass without padding.
-
-    Args:
-        model: A Hugging Face causal LM.
-        prefixes: The sequences, one per row; not empty for a model with ``linear_attention``.
-        cached: First number of positions of the cache.
-        recurrent: Whether the model has ``linear_attention`` layers.
-        positions: Number of positions of the model; None without a limit.
+    ``linear_attention`` layers reads each prompt in a separate pass without padding. ``cached`` is
+    the first number of positions of the cache, ``positions`` that of the model.
     """
     owners: dict[Prefix, list[int]] = defaultdict(list)
     for place, prefix in enumerate(prefixes):
@@ -77,11 +71,7 @@ def read_prefixes(
 
 
 class RowCache(Cache):
-    """A cache of tensors of one size; every row writes at a separate position.
-
-    Attributes:
-        size: Number of positions.
-    """
+    """A cache of tensors of one size (positions); every row writes at a separate position."""
 
     def __init__(self, rows: int, size: int) -> None:
         """Makes an empty cache; the first `write` sets the sizes of the heads."""
@@ -208,16 +198,9 @@ def row_attention(
 ) -> tuple[Tensor, None]:
     """Attention as Hugging Face models call it.
 
-    Args:
-        module: The attention layer.
-        query: Shape (rows, heads, queries, d). For one query a row, query heads meet the key-value
-            head that they share without a copy; all further calls go to PyTorch's attention, which
-            copies keys and values for each query head.
-        key: Shape (rows, key-value heads, size, d).
-        value: Shape (rows, key-value heads, size, d).
-        attention_mask: Additive, shape (rows, 1, 1, size).
-        scaling: Factor of the scores; None means the root of 1/d.
-        kwargs: Further arguments of the model.
+    For one query a row, query heads meet the key-value head that they share without a copy. All
+    further calls go to PyTorch's attention, which copies keys and values, (rows, key-value heads,
+    size, d), for each query head. The mask is additive, (rows, 1, 1, size).
     """
     rows, heads, queries, width = query.shape
     if queries > 1 or attention_mask is None or any(kwargs.get(k) is not None for k in _SPECIAL):

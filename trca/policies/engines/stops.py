@@ -12,12 +12,7 @@ _CLOSING: Final = CLOSE.encode()
 
 
 def end_ids(model: Any, tokenizer: Any) -> frozenset[int]:
-    """Ids of the end tokens of a model and its tokenizer.
-
-    Args:
-        model: A Hugging Face causal LM.
-        tokenizer: Its tokenizer.
-    """
+    """Ids of the end tokens of a Hugging Face causal LM and its tokenizer."""
     config = getattr(model, "generation_config", None)
     ends = getattr(config, "eos_token_id", None)
     ids = ends if isinstance(ends, list) else [ends]
@@ -39,11 +34,7 @@ class StopStrings:
         self._tail = b""
 
     def ended_by(self, piece: bytes) -> bool:
-        """Whether the next token completes a stop string.
-
-        Args:
-            piece: The bytes of the token.
-        """
+        """Whether the next token, of these bytes, completes a stop string."""
         text = self._tail + piece
         while True:
             if self._open:

@@ -48,12 +48,7 @@ _BATCH_ROWS: Final = 512
 
 
 class TransformersEngine(BatchEngine):
-    """Samples completions with a causal LM; the module docstring explains their reproducibility.
-
-    Attributes:
-        model: The causal LM.
-        version: Version of the weights, as given to `load_weights`.
-    """
+    """Samples completions with a causal LM; the module docstring explains their reproducibility."""
 
     takes_adapters = True
 
@@ -84,12 +79,8 @@ class TransformersEngine(BatchEngine):
     ) -> None:
         """Takes a model with its device and precision, without a copy.
 
-        Args:
-            model: A Hugging Face causal LM.
-            tokenizer: The model's tokenizer; ids outside the tokenizer are never sampled.
-            version: Version of the weights in the model.
-            max_batch_rows: Largest number of requests decoded together; bounds the memory of keys
-                and values, and changes no result on a CPU.
+        ``max_batch_rows`` requests are decoded together at most; it bounds the memory of keys and
+        values, and changes no result on a CPU. Ids outside the tokenizer are never sampled.
         """
         super().__init__()
         self.version = version
@@ -109,15 +100,7 @@ class TransformersEngine(BatchEngine):
         self._lock = Lock()
 
     def generate(self, requests: Sequence[Request], sampling: SamplingParams) -> list[Completion]:
-        """Completions in the order of the requests.
-
-        Args:
-            requests: Prompts of one token or more, each with its seed.
-            sampling: Temperature and limits of all requests.
-
-        Raises:
-            ValueError: If a prompt is empty or too long for the model.
-        """
+        """Completions in order; a `ValueError` for an empty prompt or one that is too long."""
         groups: dict[int, list[int]] = defaultdict(list)
         sizes = [self._checked_length(request, sampling) for request in requests]
         if self._on_gpu:
@@ -140,11 +123,7 @@ class TransformersEngine(BatchEngine):
         return [completions[number] for number in range(len(requests))]
 
     def load_weights(self, weights: Mapping[str, Any], version: int) -> None:
-        """Takes new weights by the names of the model's state dict, tied weights once or twice.
-
-        Raises:
-            ValueError: If names or shapes differ from the model's; weights and version stay.
-        """
+        """Takes weights by names of the state dict; weights that do not fit change nothing."""
         self.refuse_if_closed()
         import_weights(self.model, weights)
         self.version = version

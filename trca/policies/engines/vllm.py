@@ -94,9 +94,6 @@ class VLLMEngine(Engine):
     Two options are not vLLM's. ``in_process`` runs the engine in this process, by default on a CPU.
     ``sleep`` lets the engine free the GPU's memory between phases of sampling, for a learner on the
     same GPU: weights move to the CPU's memory, keys and values are dropped.
-
-    Attributes:
-        version: Version of the weights, as given to `load_weights`.
     """
 
     extra = "vllm"
@@ -106,11 +103,7 @@ class VLLMEngine(Engine):
 
     @classmethod
     def open(cls, spec: EngineSpec) -> Self:
-        """Opens the model of a spec.
-
-        Raises:
-            ValueError: If vLLM is not installed, or cannot run the spec; see `check`.
-        """
+        """Opens the model of a spec, if vLLM is installed and `check` accepts the spec."""
         if lack := cls.missing():
             raise ValueError(lack)
         cls.check(spec)
@@ -272,11 +265,7 @@ class VLLMEngine(Engine):
             self._asleep = True
 
     def load_weights(self, weights: Mapping[str, Any], version: int) -> None:
-        """Pushes new weights of the model or of the adapter.
-
-        Raises:
-            ValueError: If names or shapes differ from the model's; the weights stay.
-        """
+        """Pushes new weights of the model or of the adapter; refused weights change nothing."""
         from safetensors.torch import save_file
 
         self.refuse_if_closed()

@@ -232,16 +232,10 @@ class Separate(_Server):
             raise
 
     def submit(self, ids: list[int], params: Any, salt: str, adapter: Any) -> Future[Any]:
-        """Starts a request.
+        """Starts a request; the result is vLLM's output of the finished request.
 
-        Args:
-            ids: The prompt.
-            params: See `sampling_params`.
-            salt: Prompts of different salts share no entry of the prefix cache.
-            adapter: Result of `adapter`, or None.
-
-        Returns:
-            vLLM's output of the finished request.
+        Prompts of different salts share no entry of the prefix cache. ``adapter`` is a result of
+        `adapter`, or None.
         """
 
         async def generate() -> Any:
@@ -290,11 +284,7 @@ class Separate(_Server):
         self._wait(push())
 
     def _wait(self, coroutine: Any) -> Any:
-        """Runs a coroutine to its end.
-
-        Raises:
-            RuntimeError: If vLLM died: its call would wait for ever.
-        """
+        """Runs a coroutine to its end; an error if vLLM died, whose call would wait for ever."""
         future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
         while True:
             try:

@@ -37,15 +37,9 @@ def add_adapter(
     vLLM's own method copies the factors once per token, which takes three quarters of all time. Its
     method stays for several adapters and for batches with requests without an adapter.
 
-    Args:
-        self: vLLM's object for adapters.
-        y: Shape (tokens, outputs), the layer's output; changed in place.
-        x: Shape (tokens, inputs).
-        lora_a_stacked: Factor A of each slice, (adapters, 1, rank, inputs).
-        lora_b_stacked: Factor B of each slice, (adapters, 1, outputs, rank).
-        scale: Factor of the adapter's output.
-        output_slices: Width of each slice; q, k and v are slices of one layer.
-        kwargs: Further arguments of vLLM's method.
+    ``y`` is (tokens, outputs), changed in place, and ``x`` (tokens, inputs). The factors of each
+    slice are A, (adapters, 1, rank, inputs), and B, (adapters, 1, outputs, rank); q, k and v are
+    slices of one layer.
     """
     if len(lora_a_stacked[0]) > 1 or self.token_lora_indices.any():
         vllm_add_adapters(

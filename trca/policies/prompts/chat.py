@@ -45,11 +45,7 @@ class ChatTemplate:
     """
 
     def __init__(self, tokenizer: Any, options: Mapping[str, Any]) -> None:
-        """Checks the options.
-
-        Args:
-            tokenizer: A tokenizer with a chat template.
-            options: Variables of the chat template, such as ``enable_thinking``.
+        """Takes a tokenizer with a chat template, and variables such as ``enable_thinking``.
 
         Raises:
             ValueError: If the chat template does not read an option.
@@ -67,19 +63,13 @@ class ChatTemplate:
     def opening(self, system: str, text: str) -> list[int]:
         """Returns the ids of the first turn, up to the start of the response.
 
-        Args:
-            system: The system prompt; empty for the template's default. A template without system
-                prompts gets the text as the beginning of the user's message.
-            text: The user's message.
+        A template without system prompts gets the system prompt as the beginning of the user's
+        message; an empty one gives the template's default.
         """
         return self._ids(self._rendered(self._first(system, text)))
 
     def following(self, text: str, response: Sequence[int] | NDArray[Any]) -> list[int]:
-        """Returns the ids of a later turn, from the end of a response to the start of the next.
-
-        Args:
-            text: The user's message.
-            response: Ids of the response before the turn.
+        """Returns the ids of a later turn, from the end of ``response`` to the start of the next.
 
         Raises:
             ValueError: If the chat template does not show all turns of a conversation in order.
@@ -133,15 +123,10 @@ class ChatTemplate:
 
 @dataclass
 class Conversation:
-    """The turns of one agent in one episode.
+    """The turns of one agent in one episode: user turn and sampled response of each past step.
 
-    Attributes:
-        system: The system prompt.
-        turns: User turn and sampled response of each past step.
-        first: The first turn of the window.
-        text: The user turn of the last prompt.
-        prompt_ids: The last prompt.
-        past_ids: The last prompt with its response, if the prompt has one.
+    ``first`` is the first turn of the window, ``text`` the user turn of the last prompt.
+    ``past_ids`` are ``prompt_ids``, the last prompt, with its response, if it has one.
     """
 
     system: str = ""
@@ -152,28 +137,15 @@ class Conversation:
     past_ids: list[int] = field(default_factory=list)
 
     def add(self, response_ids: NDArray[np.int32]) -> None:
-        """Adds the response to the last prompt.
-
-        Args:
-            response_ids: int32 (R,), the sampled ids.
-        """
+        """Adds the response to the last prompt, int32 (R,)."""
         self.turns.append((self.text, response_ids))
         self.past_ids = [*self.prompt_ids, *response_ids.tolist()]
 
     def prompt(self, template: ChatTemplate, text: str, most_turns: int, most_tokens: int) -> bool:
-        """Sets the prompt with a new user turn.
+        """Sets the prompt with a new user turn; returns whether it fits. Else nothing changes.
 
         If the window would have more than ``most_turns`` past turns or ``most_tokens`` tokens, a
         new window has the newest turns, at most half of both limits. So new windows are rare.
-
-        Args:
-            template: The chat template.
-            text: The user turn.
-            most_turns: Limit on past turns.
-            most_tokens: Limit on the prompt.
-
-        Returns:
-            Whether the prompt fits. Otherwise the conversation is unchanged.
         """
         count = len(self.turns)
         if 0 < count - self.first <= most_turns:

@@ -30,11 +30,7 @@ _TAG: Final = re.compile(r"<.*>|\[.*\]", re.DOTALL)
 
 
 class ControlTokens:
-    """The control tokens of a tokenizer: special tokens, and added tokens in brackets.
-
-    Args:
-        tokenizer: A fast Hugging Face tokenizer.
-    """
+    """The control tokens of a tokenizer: special tokens, and added tokens in brackets."""
 
     def __init__(self, tokenizer: Any) -> None:
         self._backend = tokenizer.backend_tokenizer
@@ -46,23 +42,16 @@ class ControlTokens:
         self._control = _any_of([*special, *tags])
 
     def guard(self, text: str, special: bool = False) -> str:
-        """Marks the text of control tokens.
+        """Marks the text of control tokens in a text that no template wrote.
 
-        Args:
-            text: Text that no template wrote.
-            special: Whether only special tokens are marked: a response may have the tags of
-                thoughts and actions.
+        With ``special`` only special tokens are marked: a response may have the tags of thoughts
+        and actions.
         """
         pattern = self._special if special else self._control
         return pattern.sub(lambda t: f"{t[0][0]}{_MARK}{t[0][1:]}", text.translate(_NO_MARKS))
 
     def encode(self, text: str, add_special_tokens: bool = False) -> list[int]:
-        """Returns the ids of a text with marks.
-
-        Args:
-            text: Text of a template with marked texts.
-            add_special_tokens: Whether the tokenizer adds its special tokens, such as BOS.
-        """
+        """Returns the ids of a text with marks, with special tokens such as BOS if asked."""
         if _MARK not in text:
             return list(self._backend.encode(text, add_special_tokens=add_special_tokens).ids)
         renamed, ids = self._renamed

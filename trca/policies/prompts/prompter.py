@@ -40,22 +40,15 @@ class Prompter:
     admissible actions and the response format. ``compact`` is a short text for a small policy:
     instruction, last actions, memory (or the observation without memory), admissible actions. It
     omits idle actions, and actions such as ``click[red]`` whose argument in brackets is on the
-    page. Neighbouring actions share their first words: ``go to bed 1 desk 1``,
-    ``click [back] [buy now]``. Both are one message in the tokenizer's chat template, if there is
-    one; with ``compact`` a system prompt names the tags of a response.
+    page. Neighbouring actions share their first words: ``go to bed 1 desk 1``, ``click [back] [buy
+    now]``. Both are one message in the tokenizer's chat template, if there is one; with ``compact``
+    a system prompt names the tags of a response.
 
     ``chat`` is a conversation over the episode: see `trca.policies.prompts.chat`.
 
     A prompt over the budget is shortened in a fixed order: the oldest pairs of the history, then
     the memory, then the end of the observation, then the end of the list of actions, and finally
     the subgoal. The instruction and the response format are never shortened.
-
-    Attributes:
-        template: The template.
-        history_length: Number of past steps in a prompt.
-        max_prompt_tokens: Largest number of tokens of a prompt.
-        memory: Whether prompts show the memory line.
-        thought: Native thoughts of the model, by its chat template.
     """
 
     def __init__(
@@ -70,18 +63,10 @@ class Prompter:
     ) -> None:
         """Chooses template and budget.
 
-        Args:
-            tokenizer: A Hugging Face tokenizer.
-            template: ``paper``, ``compact``, ``chat``, or a function that writes a prompt for the
-                chat template.
-            history_length: Number of past steps in the prompt: observations with actions in
-                ``paper``, only actions in ``compact``, turns in ``chat``.
-            max_prompt_tokens: Largest number of tokens that `encode` returns.
-            memory: Whether the prompt shows the memory line, a summary of the observations so far.
-                An adapter outside the model writes the line, so the line adds to the observation of
-                the paper.
-            response_format: Format of responses, which the prompt asks for.
-            chat_template_kwargs: Options of the chat template, such as ``enable_thinking``.
+        ``template`` may be a function that writes a prompt for the chat template.
+        ``history_length`` counts observations with actions in ``paper``, only actions in
+        ``compact``, turns in ``chat``. The memory line sums up the observations so far. An adapter
+        outside the model writes it, so it adds to the observation of the paper.
 
         Raises:
             ValueError: For an unknown template, for options that the chat template does not read,
@@ -128,7 +113,7 @@ class Prompter:
         subgoal: str = "",
         conversation: Conversation | None = None,
     ) -> NDArray[np.int32]:
-        """Returns the token ids of the prompt of one step.
+        """Returns the token ids of the prompt of one step, int32 (P,).
 
         Args:
             instruction: The instruction.
@@ -142,9 +127,6 @@ class Prompter:
             subgoal: The agent's subgoal; empty for an agent without a plan.
             conversation: The earlier turns for template ``chat``, in place of ``history``; the
                 prompt becomes its last prompt. None for a first turn.
-
-        Returns:
-            int32 of shape (P,), P at most ``max_prompt_tokens``.
 
         Raises:
             ValueError: If instruction and response format exceed the budget.
@@ -189,12 +171,7 @@ class Prompter:
         return np.array(tokens, dtype=np.int32)
 
     def with_note(self, prompt_ids: NDArray[np.int32], note: str) -> NDArray[np.int32]:
-        """Adds a line to a prompt, before the tokens that the chat template puts after the text.
-
-        Args:
-            prompt_ids: int32 (P,), a result of `encode`.
-            note: The line.
-        """
+        """Adds a line to a prompt (P,), before the tokens that the chat template appends."""
         one, other = self._ids("a"), self._ids("b")
         after = 0
         while self._chat and after < len(one) and one[-1 - after] == other[-1 - after]:

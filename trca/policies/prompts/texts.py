@@ -48,14 +48,7 @@ def paper_prompt(
 def chat_system(
     instruction: str, max_steps: int, admissible: Sequence[str], instructions: str
 ) -> str:
-    """Returns the system prompt of ``chat``. The text that all tasks share comes first.
-
-    Args:
-        instruction: The instruction of the task.
-        max_steps: The step limit.
-        admissible: The admissible actions of the first step.
-        instructions: How to answer; see `trca.envs.responses.ResponseFormat`.
-    """
+    """Returns the system prompt of ``chat``. The text that all tasks share comes first."""
     return "\n".join(
         [
             "You are an expert agent operating in a text environment. Each message shows what you"
@@ -122,11 +115,7 @@ def compact_prompt(
 
 
 def compact_system(tags: Sequence[str]) -> str:
-    """Returns the system prompt of ``compact`` in a chat: the form of a response.
-
-    Args:
-        tags: Opening and closing tags of the response format, in order.
-    """
+    """Returns the system prompt of ``compact`` in a chat: the form of a response, by its tags."""
     pairs = zip(tags[::2], tags[1::2], strict=False)
     form = "".join(f"{opening}...{closing}" for opening, closing in pairs)
     return f"Answer in this form: {form}"
