@@ -1,8 +1,11 @@
 """`trca recredit` credits recorded rollouts again, and refuses unsuitable runs."""
 
 import json
+import shutil
+from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.cli.calls import done, refused
 from trca.envs.teams.messages import message_judge
@@ -112,3 +115,54 @@ def test_each_role_of_a_team_is_credited_by_itself(recorded_team, tmp_path):
     assert {o["operator"] for o in roles["planner"]["operators"]} == set(
         message_judge().library.ids
     )
+
+
+@pytest.fixture
+def library(tmp_path):
+    """Writes ALFWorld's library with other conditions or questions, by operator id."""
+
+    def write(**changes):
+        data = yaml.safe_load(Path("trca/rubric/libraries/alfworld.yaml").read_text())
+        for operator in data["operators"]:
+            if changed := changes.get(operator["id"]):
+                del operator["reads"], operator["binds"], operator["condition"]
+                operator |= changed
+        path = tmp_path / "mine.yaml"
+        path.write_text(yaml.safe_dump(data))
+        return path
+
+    return write
+
+
+def test_another_library_judges_the_recorded_facts(recredit, library):
+    told, output = recredit("--library=alfworld")
+    assert told["rollouts"] == 12
+    judged = {each["operator"]: each for each in told["judged"]}
+    # A third of the rollouts is recorded without judgments, and lacks two steps.
+    assert 0 < judged["target_seen"]["before"] < judged["target_seen"]["now"]
+    assert judged["malformed"] == {
+        "operator": "malformed", "missing": 0, "now": 0, "before": 0, "agreement": 1, "kappa": None,
+    }  # fmt: skip
+    taken = {"reads": ["verb"], "condition": "facts.verb == 'take'"}
+    told, output = recredit(f"--library={library(target_taken=taken, malformed=taken)}")
+    judged = {each["operator"]: each for each in told["judged"]}
+    assert judged["malformed"]["now"] == judged["target_taken"]["now"] > 0
+    assert judged["malformed"]["before"] == 0
+    after = {each["operator"]: each["steps"] for each in told["operators"]}
+    assert after["malformed"] == after["target_taken"] == 12
+    assert "judged by" in output
+
+
+def test_the_library_of_the_run_repeats_its_judgments_and_its_credit(recorded_run, tmp_path):
+    run = tmp_path / "run"
+    shutil.copytree(recorded_run, run)
+    for path in run.rglob("train.parquet"):
+        rollouts = list(read_rollouts(path))
+        kept = [rollout for rollout in rollouts if rollout.steps[0].judgments.any()]
+        assert 0 < len(kept) < len(rollouts)
+        batch = StepBatch.from_rollouts(kept, RubricLibrary.load("alfworld").categories)
+        assign_advantages(kept, bind_credit("grpo", TextParameters.resolve({}, ""))(batch))
+        write_rollouts(path, kept)
+    told = tmp_path / "change.json"
+    output = done("recredit", run, "--library=alfworld", "--credit=grpo", f"--output={told}")
+    assert "The library gives the recorded judgments" in output

@@ -52,7 +52,8 @@ def show(library: Library = "alfworld") -> None:
         console.print(f"\n{operator.id}", markup=False, style="bold", end="")
         console.print(f"  ({operator.category})", markup=False, style="dim")
         print_folded(operator.description)
-        print_folded(operator.condition, style="cyan")
+        asked = f"asks a model: {operator.judge}"
+        print_folded(operator.condition or asked, style="cyan")
 
 
 @app.command()
