@@ -31,6 +31,8 @@ Library = Annotated[str, typer.Argument(help="Name of a library, or the path of 
 
 _LOG: Final = Path("outputs", "logs", "rubric.log")
 """File for the traceback of an environment that raises."""
+_EXAMPLES: Final = 3
+"""Largest number of blind spots that are shown."""
 _PATIENCE_S: Final = 600.0
 """Seconds that a large model may need for a library."""
 
@@ -105,12 +107,13 @@ def check(
     Oracle, demonstrator and a random agent play the first tasks. The table shows the share of steps
     on which each operator fires, and the coverage: the share of the positive operators that fire in
     an episode. A good library covers episodes of the oracle and few episodes of the random agent.
+    Blind spots are steps shortly before success on which no operator fires.
 
     - `trca rubric check my_library.yaml`
     - `trca rubric check my_library.yaml --env my_env.py:MyEnv`
     - `trca rubric check alfworld --env alfworld --set games=small`
     """
-    from trca.envs.library_report import measure
+    from trca.envs.library_report import LAST_STEPS, measure
     from trca.envs.registration import check_library, make
     from trca.runs.success_tables import terminal_table
     from trca.tune_configs.files import assignments
@@ -141,6 +144,16 @@ def check(
         console.print(f"not played: {text}", markup=False)
     for problem in report.problems:
         note(problem)
+    if report.searched:
+        console.print(
+            f"blind spots: no operator fires on {len(report.blind_spots):,} of {report.searched:,}"
+            f" steps among the last {LAST_STEPS} before success",
+            markup=False,
+        )
+    examples = {(spot.left, spot.action.partition(" ")[0]): spot for spot in report.blind_spots}
+    for spot in list(examples.values())[:_EXAMPLES]:
+        where = f"{spot.left} before the last" if spot.left else "the last"
+        print_folded(f"{spot.action!r}: {where} step of the {spot.agent}, task {spot.task_id}")
 
 
 @app.command()
