@@ -19,7 +19,6 @@ from trca.analysis.reasons import recorded_facts
 from trca.records import Rollout
 from trca.rubric import Judge, RubricLibrary
 
-
 _UNKNOWN: Final = 2
 
 
@@ -97,8 +96,7 @@ class Rejudge:
             )
         rows = np.zeros((len(places), len(self.library.ids)), dtype=np.int64)
         recorded = [recorded_facts(rollout, self._adapter_class) for rollout in rollouts]
-        conditions = [number for number, each in enumerate(self.library.operators) if not each.judge]
-        rows[:, conditions] = [
+        rows[:, [not operator.judge for operator in self.library.operators]] = [
             self._judge.judge(binding, each) for binding, facts in recorded for each in facts
         ]
         for number, operator in enumerate(self.library.operators):

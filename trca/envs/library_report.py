@@ -149,9 +149,7 @@ def measure(env: gymnasium.Env[str, str], tasks: Sequence[str], seed: int = 0) -
             steps=len(steps),
         )
     overlaps = _overlaps(library.ids, np.concatenate(everything))
-    return LibraryReport(
-        library, reports, tuple(lacking), overlaps, searched, tuple(blind_spots)
-    )
+    return LibraryReport(library, reports, tuple(lacking), overlaps, searched, tuple(blind_spots))
 
 
 def _play(

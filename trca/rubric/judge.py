@@ -45,10 +45,11 @@ class Judge:
                 value does not have the type of its field, or an operator asks a model.
         """
         if library.questions:
+            names = " and ".join(library.questions)
             raise RubricError(
-                f"{library.source}: {' and '.join(library.questions)} with judge: write a condition"
-                " here; a model answers questions in `trca recredit RUN --library FILE --judge"
-                " NAME --base-url URL` only"
+                f"{library.source} has questions ({names}): write a condition here; a model"
+                " answers questions only in `trca recredit RUN --library FILE --judge NAME"
+                " --base-url URL`"
             )
         self.library = library
         self.errors: Counter[str] = Counter()

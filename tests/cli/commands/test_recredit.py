@@ -254,7 +254,7 @@ def test_a_question_without_a_yes_or_no_is_a_missing_judgment_and_never_a_zero(a
             return takes(prompt)
         return 400 if len(prompt) % 2 else "Yes, I think so."
 
-    result, output, prompts = asks(fails, code=2)
+    _, output, prompts = asks(fails, code=2)
     assert "no rollout" in output  # each rollout takes something
     target = next(prompt for prompt in prompts if "ACTION\ntake " in prompt)
     told, output, prompts = asks(lambda prompt: "maybe" if prompt == target else takes(prompt))
@@ -312,6 +312,6 @@ def test_training_refuses_a_library_with_questions(library):
     mine = library(target_taken=QUESTION, malformed=QUESTION)
     words = refused("train", "quickstart", f"--set=env_config.library={mine}")
     assert "target_taken" in words
-    assert "`trca recredit RUN --library FILE --judge NAME --base-url URL` only" in words
+    assert "only in `trca recredit RUN --library FILE --judge NAME --base-url URL`" in words
     done("rubric", "check", mine)
     assert "asks a model: Is something taken?" in done("rubric", "show", mine)

@@ -1,5 +1,4 @@
-"""``trca recredit``: the credit of recorded rollouts by another rule or library, not played again.
-"""
+"""``trca recredit``: the credit of recorded rollouts by another rule, or another library."""
 
 from __future__ import annotations
 
@@ -41,7 +40,8 @@ def recredit(
         typer.Option(min=1, help="Only this iteration; repeatable. [default: all recorded]"),
     ] = None,
     library: Annotated[
-        str | None, typer.Option(help="A library that judges the rollouts again: name or YAML file.")
+        str | None,
+        typer.Option(help="A library that judges the rollouts: a name, or a file."),
     ] = None,
     judge: Annotated[
         str | None,
