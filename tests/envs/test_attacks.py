@@ -42,7 +42,7 @@ def attacked(name):
             texts.append(observation)
             over = terminated or truncated
         texts.append("\n".join(texts))
-        responses = [instruction, "\n".join(actions), *texts]
+        responses = [instruction, "\n".join(actions), *texts, *actions]
         responses += [each for a in actions for each in (f"I did {a}", f"{a} now", a.upper())]
         for env_before, adapter, admissible in states:
             for action in dict.fromkeys(actions):
