@@ -64,21 +64,18 @@ def test_an_operator_that_blames_the_oracle_is_named(tmp_path):
 
 
 def test_steps_shortly_before_success_without_an_operator_are_blind_spots(tmp_path):
-    text = (FOLDER / "rubric.yaml").read_text()
-    library = tmp_path / "blind.yaml"
-    data = yaml.safe_load(text)
+    data = yaml.safe_load((FOLDER / "rubric.yaml").read_text())
     for operator in data["operators"]:
         verb = "take" if operator["id"] == "wanted_key_taken" else "zzz"
         operator |= {"condition": f"facts.verb == '{verb}'", "reads": ["verb"], "binds": []}
+    library = tmp_path / "blind.yaml"
     library.write_text(json.dumps(data))
     report = report_of(KEY_DOOR, library=library)
     wins = sum(round(each.episodes * each.success) for each in report.agents.values())
-    assert report.searched == LAST_STEPS * wins
-    spots = [spot for spot in report.blind_spots if spot.agent == "oracle"]
-    assert [spot.left for spot in spots[:2]] == [0, 1]
-    assert spots[0].action == "open door"
-    assert not [spot for spot in report.blind_spots if spot.action.startswith("take")]
-    assert {spot.left for spot in report.blind_spots} <= set(range(LAST_STEPS))
+    assert report.searched == LAST_STEPS * wins < LAST_STEPS * 36
+    agent, _, left, action = report.blind_spots[0]
+    assert (agent, left, action) == ("oracle", 0, "open door")
+    assert not [action for *_, action in report.blind_spots if action.startswith("take")]
     assert report_of(KEY_DOOR).blind_spots == ()
 
 

@@ -8,7 +8,7 @@ judgment, and its rollout is left out: a technical failure is no judgment of 0.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -22,26 +22,6 @@ from trca.rubric import Judge, RubricLibrary
 _UNKNOWN: Final = 2
 
 
-@dataclass(frozen=True)
-class Judged:
-    """The new judgments by an operator, and the recorded judgments by the one of the same name.
-
-    Attributes:
-        missing: Number of steps without an answer of the model, which all others exclude.
-        now: Share of steps on which the operator fires.
-        before: Share of these steps on which the recorded operator fires; NaN without one.
-        agreement: Share of equal judgments; NaN without a recorded operator.
-        kappa: Cohen's kappa of the two; NaN if the expected agreement is 1.
-    """
-
-    operator: str
-    missing: int
-    now: float
-    before: float
-    agreement: float
-    kappa: float
-
-
 class Rejudge:
     """Judges rollouts of one agent again, and counts.
 
@@ -53,20 +33,24 @@ class Rejudge:
     def __init__(
         self,
         library: RubricLibrary,
-        adapter_class: Any,
+        env_class: Any,
         ask: Callable[[Sequence[str]], NDArray[np.int64]] | None = None,
     ) -> None:
         """Checks the library against the facts of an environment.
 
         Args:
             library: The library.
-            adapter_class: The adapter of the environment of the rollouts.
+            env_class: The class of the environment of the rollouts.
             ask: Returns 1, 0 or `UNLABELLED` for each prompt of a question: int64 (P,). A library
                 without questions needs none.
 
         Raises:
-            ValueError: If the conditions do not fit the facts, or questions have no model.
+            ValueError: If the environment has no facts, the conditions do not fit them, or
+                questions have no model.
         """
+        adapter_class = getattr(env_class, "adapter_class", None)
+        if adapter_class is None:
+            raise ValueError(f"{env_class.__name__} declares no adapter_class: a rubric needs one")
         names = " and ".join(library.questions)
         if names and not ask:
             raise ValueError(
@@ -127,20 +111,24 @@ class Rejudge:
             before = recorded[answered, operators.index(name)] if known else _UNKNOWN
             np.add.at(self._tables[number], (before, rows[answered, number]), 1)
 
-    @property
-    def judged(self) -> list[Judged]:
-        """The judgments of each operator so far, in library order."""
-        return [
-            Judged(
-                operator=name,
-                missing=self._steps - int(table.sum()),
-                now=_share(table[:, 1].sum(), table.sum()),
-                before=_share(table[1].sum(), table[:_UNKNOWN].sum()),
-                agreement=_share(table.trace(), table[:_UNKNOWN].sum()),
-                kappa=cohens_kappa(table[:_UNKNOWN]),
-            )
+    def agreement(self) -> dict[str, dict[str, float]]:
+        """Compares the new judgments with the recorded operator of the same name, by operator.
+
+        Returns:
+            ``missing``, the number of steps without a judgment, which the rest excludes; ``before``
+            and ``now``, the shares of steps on which the operators fire; ``equal``, the share of
+            equal judgments; ``kappa``, Cohen's kappa. NaN without such an operator.
+        """
+        return {
+            name: {
+                "missing": self._steps - int(table.sum()),
+                "before": _share(table[1].sum(), table[:_UNKNOWN].sum()),
+                "now": _share(table[:, 1].sum(), table.sum()),
+                "equal": _share(table.trace(), table[:_UNKNOWN].sum()),
+                "kappa": cohens_kappa(table[:_UNKNOWN]),
+            }
             for name, table in zip(self.library.ids, self._tables, strict=True)
-        ]
+        }
 
 
 def _share(part: int, whole: int) -> float:

@@ -61,20 +61,6 @@ class AgentReport:
 
 
 @dataclass(frozen=True)
-class BlindSpot:
-    """A step shortly before success on which no operator fires.
-
-    Attributes:
-        left: Number of steps from this step to the end of the episode; 0 for the last step.
-    """
-
-    agent: str
-    task_id: str
-    left: int
-    action: str
-
-
-@dataclass(frozen=True)
 class LibraryReport:
     """The judgments of all agents by a library.
 
@@ -83,7 +69,8 @@ class LibraryReport:
         lacking: Descriptions of the parts that the environment lacks for the missing agents.
         overlaps: Pairs of operators that fire together, with their overlap (see `OVERLAP`).
         searched: Number of steps that are among the `LAST_STEPS` of a successful episode.
-        blind_spots: The steps of these on which no operator fires.
+        blind_spots: The steps of these on which no operator fires: agent, task, number of later
+            steps, action.
     """
 
     library: RubricLibrary
@@ -91,7 +78,7 @@ class LibraryReport:
     lacking: tuple[str, ...]
     overlaps: tuple[tuple[str, str, float], ...]
     searched: int
-    blind_spots: tuple[BlindSpot, ...]
+    blind_spots: tuple[tuple[str, str, int, str], ...]
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -127,7 +114,7 @@ def measure(env: gymnasium.Env[str, str], tasks: Sequence[str], seed: int = 0) -
     library: RubricLibrary = env.get_wrapper_attr("judge").library
     positive = library.categories != CATEGORIES.index("invalidity")
     reports, lacking, everything = {}, [], []
-    searched, blind_spots = 0, list[BlindSpot]()
+    searched, blind_spots = 0, list[tuple[str, str, int, str]]()
     for agent in AGENTS:
         try:
             played = [_play(env, task_id, agent, seed) for task_id in tasks]
@@ -139,7 +126,7 @@ def measure(env: gymnasium.Env[str, str], tasks: Sequence[str], seed: int = 0) -
             for left in range(min(LAST_STEPS, len(actions)) if won else 0):
                 searched += 1
                 if not judgments[-1 - left].any():
-                    blind_spots.append(BlindSpot(agent, task_id, left, actions[-1 - left]))
+                    blind_spots.append((agent, task_id, left, actions[-1 - left]))
         everything.append(steps)
         reports[agent] = AgentReport(
             episodes=len(played),

@@ -143,21 +143,13 @@ def library(tmp_path):
 
 
 def test_another_library_judges_the_recorded_facts(recredit, library):
-    told, output = recredit("--library=alfworld")
-    assert told["rollouts"] == 12
-    judged = {each["operator"]: each for each in told["judged"]}
-    # A third of the rollouts is recorded without judgments, and lacks two steps.
-    assert 0 < judged["target_seen"]["before"] < judged["target_seen"]["now"]
-    assert judged["malformed"] == {
-        "operator": "malformed", "missing": 0, "now": 0, "before": 0, "agreement": 1, "kappa": None,
-    }  # fmt: skip
     taken = {"reads": ["verb"], "condition": "facts.verb == 'take'"}
-    told, output = recredit(f"--library={library(target_taken=taken, malformed=taken)}")
-    judged = {each["operator"]: each for each in told["judged"]}
-    assert judged["malformed"]["now"] == judged["target_taken"]["now"] > 0
-    assert judged["malformed"]["before"] == 0
+    told, output = recredit(f"--library={library(malformed=taken)}")
+    judged = told["judged"]["malformed"]
+    assert (judged["missing"], judged["before"], told["rollouts"]) == (0, 0, 12)
+    assert judged["equal"] == pytest.approx(1 - judged["now"])
     after = {each["operator"]: each["steps"] for each in told["operators"]}
-    assert after["malformed"] == after["target_taken"] == 12
+    assert after["malformed"] == after["target_taken"] == 12  # the oracle takes targets only
     assert "judged by" in output
 
 
@@ -230,17 +222,16 @@ def asks(recorded_run, library, tmp_path):
 
 def test_a_model_answers_the_question_of_an_operator_once(asks):
     told, output, prompts = asks(takes)
-    judged = next(each for each in told["judged"] if each["operator"] == "target_taken")
+    judged = told["judged"]["target_taken"]
     assert (judged["missing"], told["rollouts"]) == (0, 12)
     # The oracle takes only targets; a third of the rollouts has empty judgments.
     assert 0 < judged["before"] < judged["now"] < 1
-    assert judged["agreement"] == pytest.approx(1 - judged["now"] + judged["before"])
+    assert judged["equal"] == pytest.approx(1 - judged["now"] + judged["before"])
     assert 0 < judged["kappa"] < 1
     assert len(set(prompts)) == len(prompts) < told["steps"]  # rollouts share steps
     assert all("QUESTION\nIs something taken?\n" in prompt for prompt in prompts)
-    line = f"Questions: {told['steps']} questions, {len(prompts)} of them sent: {len(prompts)}"
-    words = " ".join(output.split())
-    assert f"{line} answers, {100 * len(prompts):,} prompt" in words
+    sent = f"{told['steps']} questions, {len(prompts)} of them sent: {len(prompts)} answers"
+    assert f"{sent}, {100 * len(prompts):,} prompt" in " ".join(output.split())
     again, output, prompts = asks(takes)
     assert not prompts
     assert again == told
@@ -249,31 +240,19 @@ def test_a_model_answers_the_question_of_an_operator_once(asks):
 
 
 def test_a_question_without_a_yes_or_no_is_a_missing_judgment_and_never_a_zero(asks):
-    def fails(prompt):
-        if "ACTION\ntake " not in prompt:
-            return takes(prompt)
-        return 400 if len(prompt) % 2 else "Yes, I think so."
-
-    _, output, prompts = asks(fails, code=2)
-    assert "no rollout" in output  # each rollout takes something
+    _, output, prompts = asks(lambda prompt: 400 if "ACTION\ntake " in prompt else "no", code=2)
+    words = " ".join(output.split())
+    assert "no rollout has all its judgments: http" in words  # each rollout takes something
+    assert "HTTP 400" in words
     target = next(prompt for prompt in prompts if "ACTION\ntake " in prompt)
     told, output, prompts = asks(lambda prompt: "maybe" if prompt == target else takes(prompt))
-    judged = next(each for each in told["judged"] if each["operator"] == "target_taken")
+    judged = told["judged"]["target_taken"]
     assert judged["missing"] == 12 - told["rollouts"] == 3
     assert "3 rollouts with a missing judgment are left out" in output
     assert target in prompts
     told, output, prompts = asks(takes)
     assert prompts == [target]
     assert told["rollouts"] == 12
-
-
-def test_an_endpoint_that_refuses_is_one_line_and_its_key_is_hidden(asks, monkeypatch):
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
-    _, output, prompts = asks(lambda prompt: 401, code=2)
-    assert "no rollout has all its judgments: http" in " ".join(output.split())
-    assert "401" in output
-    assert "sk-very" not in output
-    assert len(prompts) <= 8
 
 
 def test_questions_without_a_model_and_other_mixed_options_are_refused(

@@ -78,10 +78,13 @@ def recredit(
     from trca.algorithms.settings.parameters import TextParameters
     from trca.analysis.recredit import change
     from trca.analysis.recredit import recredit as credit_again
+    from trca.analysis.rejudge import Rejudge
     from trca.common.chat_endpoint import EndpointError
     from trca.common.files import write_json
     from trca.envs.annotate import Operators
+    from trca.envs.registration import env_class
     from trca.envs.text_env import DEFAULT_AGENT
+    from trca.rubric import RubricLibrary
     from trca.runs.folder import RunFolder
     from trca.runs.rollout_files import agent_operators, judged, recorded
     from trca.tune_configs.files import assignments
@@ -118,7 +121,7 @@ def recredit(
                 )
             if judge and base_url:
                 questions = _Questions(judge, base_url, folder.path / "judgments.jsonl")
-            rejudge = _rejudge(library, was.env, questions)
+            rejudge = Rejudge(RubricLibrary.load(library), env_class(was.env), questions)
         for agent, judges in operators.items():  # reads again: one role's rollouts fit in memory
             played = (agents[agent] for _, agents in judged(paths, operators) if agent in agents)
             if rejudge:
@@ -128,8 +131,9 @@ def recredit(
                 continue  # a role that never acted
             credited, count = credit_again(chain([first], played), rule, judges.categories)
             changes[agent] = change(credited, count, judges.ids)
-        if not changes and questions and questions.error:
-            raise ValueError(f"no rollout has all its judgments: {questions.error}")
+        if not changes and questions:
+            failure = questions.error or "the replies are neither yes nor no"
+            raise ValueError(f"no rollout has all its judgments: {failure}")
         if not changes:
             raise ValueError("no rollout with a step is recorded")
     about = {
@@ -140,7 +144,7 @@ def recredit(
     }
     if rejudge:
         about["library"] = rejudge.library.source
-        about["judged"] = [asdict(each) for each in rejudge.judged]
+        about["judged"] = rejudge.agreement()
     single = changes.get(DEFAULT_AGENT)
     for agent, of_agent in changes.items():
         _print(of_agent, about, "" if single else f", {agent}")
@@ -232,6 +236,8 @@ class _Questions:
     """Asks a model for judgments, and keeps them in a file.
 
     Attributes:
+        usage: Requests and tokens.
+        asked: Number of questions, with those that the file answers.
         error: The last failure of the endpoint.
     """
 
@@ -239,14 +245,15 @@ class _Questions:
         from trca.common.chat_endpoint import ChatEndpoint
 
         self._endpoint, self._kept = ChatEndpoint(url, model), kept
-        self._total = self._failed_in_a_row = 0
+        self.usage = self._endpoint.usage
+        self.asked = self._failed_in_a_row = 0
         self.error = ""
 
     def __call__(self, prompts: Sequence[str]) -> NDArray[np.int64]:
         from trca.analysis.llm_labels import ANSWERS, label_transitions
         from trca.common.progress import progress_bar
 
-        self._total += len(prompts)
+        self.asked += len(prompts)
         with progress_bar() as report:
             return label_transitions(
                 prompts,
@@ -274,41 +281,27 @@ class _Questions:
         self._failed_in_a_row = 0
         return reply
 
-    @property
-    def words(self) -> str:
-        """The numbers of questions and tokens on one line."""
-        usage = self._endpoint.usage
-        asked = usage.requests + usage.failures
-        return f"{self._total:,} questions, {asked:,} of them sent: {usage.words()}"
-
-
-def _rejudge(library: str, env: str, questions: _Questions | None) -> Rejudge:
-    from trca.analysis.rejudge import Rejudge
-    from trca.envs.registration import env_class
-    from trca.rubric import RubricLibrary
-
-    loaded, adapter_class = RubricLibrary.load(library), env_class(env).adapter_class
-    if adapter_class is None:
-        raise ValueError(f"{env} declares no adapter_class: a rubric needs one")
-    return Rejudge(loaded, adapter_class, questions)
-
 
 def _print_judged(rejudge: Rejudge, questions: _Questions | None) -> None:
     """Prints the operators with other judgments than in the run, and the questions."""
     from trca.runs.success_tables import terminal_table
 
     table = terminal_table("operator", "fired before", "now", "equal", "kappa", "missing")
-    for each in rejudge.judged:
-        if each.agreement != 1 or each.operator in rejudge.library.questions:
-            shares = (each.before, each.now, each.agreement)
-            kappa = "-" if each.kappa != each.kappa else f"{each.kappa:.2f}"
-            table.add_row(each.operator, *map(percent, shares), kappa, f"{each.missing:,}")
+    for name, each in rejudge.agreement().items():
+        if each["equal"] != 1 or name in rejudge.library.questions:
+            shares = map(percent, (each["before"], each["now"], each["equal"]))
+            kappa = "-" if each["kappa"] != each["kappa"] else f"{each['kappa']:.2f}"
+            table.add_row(name, *shares, kappa, f"{each['missing']:,}")
     if table.row_count:
         console.print(table, soft_wrap=False)
     else:
         console.print("The library gives the recorded judgments")
     if questions:
-        console.print(f"Questions: {questions.words}", markup=False)
+        sent = questions.usage.requests + questions.usage.failures
+        console.print(
+            f"{questions.asked:,} questions, {sent:,} of them sent: {questions.usage.words()}",
+            markup=False,
+        )
     if rejudge.left_out:
         failure = f" ({questions.error})" if questions and questions.error else ""
         console.print(

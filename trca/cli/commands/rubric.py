@@ -150,10 +150,8 @@ def check(
             f" steps among the last {LAST_STEPS} before success",
             markup=False,
         )
-    examples = {(spot.left, spot.action.partition(" ")[0]): spot for spot in report.blind_spots}
-    for spot in list(examples.values())[:_EXAMPLES]:
-        where = f"{spot.left} before the last" if spot.left else "the last"
-        print_folded(f"{spot.action!r}: {where} step of the {spot.agent}, task {spot.task_id}")
+    for agent, task_id, left, action in report.blind_spots[:_EXAMPLES]:
+        print_folded(f"{action!r} of the {agent}, {left} steps before the last, task {task_id}")
 
 
 @app.command()
