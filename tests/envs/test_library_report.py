@@ -1,5 +1,6 @@
 """Reports on a library, and the interface for a model that writes one: an agent's view only."""
 
+import json
 from pathlib import Path
 from shutil import copytree
 
@@ -7,7 +8,7 @@ import pytest
 import yaml
 
 from trca.envs import make
-from trca.envs.library_report import AGENTS, interface, measure
+from trca.envs.library_report import AGENTS, LAST_STEPS, interface, measure
 from trca.envs.registration import PACKAGED, env_class
 from trca.envs.text_env import TextEnv
 from trca.rubric import RubricError
@@ -60,6 +61,22 @@ def test_an_operator_that_blames_the_oracle_is_named(tmp_path):
         malformed={"condition": 'facts.verb == "open"'},
     )
     assert "malformed blames the oracle" in report_of(KEY_DOOR, library=library).problems
+
+
+def test_steps_shortly_before_success_without_an_operator_are_blind_spots(tmp_path):
+    data = yaml.safe_load((FOLDER / "rubric.yaml").read_text())
+    for operator in data["operators"]:
+        verb = "take" if operator["id"] == "wanted_key_taken" else "zzz"
+        operator |= {"condition": f"facts.verb == '{verb}'", "reads": ["verb"], "binds": []}
+    library = tmp_path / "blind.yaml"
+    library.write_text(json.dumps(data))
+    report = report_of(KEY_DOOR, library=library)
+    wins = sum(round(each.episodes * each.success) for each in report.agents.values())
+    assert report.searched == LAST_STEPS * wins < LAST_STEPS * 36
+    agent, _, left, action = report.blind_spots[0]
+    assert (agent, left, action) == ("oracle", 0, "open door")
+    assert not [action for *_, action in report.blind_spots if action.startswith("take")]
+    assert report_of(KEY_DOOR).blind_spots == ()
 
 
 @pytest.mark.parametrize("name", PACKAGED)

@@ -38,13 +38,30 @@ class Reasons:
         """Returns the operators that fired on each step, with their true clauses; see `knows`."""
         if not rollout.steps:
             return []
-        adapter = self._adapter_class()
-        adapter.reset(rollout.instruction, rollout.steps[0].observation, ())
+        binding, facts_by_step = recorded_facts(rollout, self._adapter_class)
         reasons_by_step = []
-        for step in rollout.steps:
-            values = {k: tuple(v) if isinstance(v, list) else v for k, v in step.facts.items()}
-            facts = self._adapter_class.facts_type(**values)
-            reasons = self._judge.explain(adapter.binding, facts)
+        for step, facts in zip(rollout.steps, facts_by_step, strict=True):
+            reasons = self._judge.explain(binding, facts)
             fired = (rollout.operators[number] for number in step.judgments.nonzero()[0])
             reasons_by_step.append({name: reasons.get(name, ()) for name in fired})
         return reasons_by_step
+
+
+def recorded_facts(rollout: Rollout, adapter_class: Any) -> tuple[Any, list[Any]]:
+    """Returns the binding of a rollout with steps, and the facts of each step.
+
+    Raises:
+        ValueError: If a step has a fact that the adapter does not know.
+    """
+    adapter, facts = adapter_class(), []
+    adapter.reset(rollout.instruction, rollout.steps[0].observation, ())
+    for step in rollout.steps:
+        values = {k: tuple(v) if isinstance(v, list) else v for k, v in step.facts.items()}
+        try:
+            facts.append(adapter_class.facts_type(**values))
+        except TypeError as error:
+            raise ValueError(
+                f"the recorded facts are of another version of {adapter_class.__name__} ({error}):"
+                " restore the version of the run"
+            ) from None
+    return adapter.binding, facts

@@ -36,6 +36,8 @@ random agent draws actions, some of them nonsense."""
 OVERLAP: Final = 0.9
 """Smallest overlap to report: steps on which both operators fire, as a share of the steps on which
 at least one of them fires."""
+LAST_STEPS: Final = 3
+"""Number of steps before success that are searched for blind spots."""
 _ACTIONS: Final = 40
 """Number of random actions for the description of an environment."""
 _ANSWERS: Final = 8
@@ -65,12 +67,17 @@ class LibraryReport:
         agents: Report by agent, for each agent that the environment provides.
         lacking: Descriptions of the parts that the environment lacks for the missing agents.
         overlaps: Pairs of operators that fire together, with their overlap (see `OVERLAP`).
+        searched: Number of steps that are among the `LAST_STEPS` of a successful episode.
+        blind_spots: The steps of these on which no operator fires: agent, task, number of later
+            steps, action.
     """
 
     library: RubricLibrary
     agents: Mapping[str, AgentReport]
     lacking: tuple[str, ...]
     overlaps: tuple[tuple[str, str, float], ...]
+    searched: int
+    blind_spots: tuple[tuple[str, str, int, str], ...]
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -106,30 +113,35 @@ def measure(env: gymnasium.Env[str, str], tasks: Sequence[str], seed: int = 0) -
     library: RubricLibrary = env.get_wrapper_attr("judge").library
     positive = library.categories != CATEGORIES.index("invalidity")
     reports, lacking, everything = {}, [], []
+    searched, blind_spots = 0, list[tuple[str, str, int, str]]()
     for agent in AGENTS:
         try:
             played = [_play(env, task_id, agent, seed) for task_id in tasks]
         except MissingPartError as error:
             lacking.append(str(error))
             continue
-        steps = np.concatenate([judgments for judgments, _ in played])
+        steps = np.concatenate([judgments for judgments, *_ in played])
+        for task_id, (judgments, won, actions) in zip(tasks, played, strict=True):
+            for left in range(min(LAST_STEPS, len(actions)) if won else 0):
+                searched += 1
+                if not judgments[-1 - left].any():
+                    blind_spots.append((agent, task_id, left, actions[-1 - left]))
         everything.append(steps)
         reports[agent] = AgentReport(
             episodes=len(played),
-            success=float(np.mean([won for _, won in played])),
-            coverage=float(np.mean([rows.max(axis=0)[positive].mean() for rows, _ in played])),
+            success=float(np.mean([won for _, won, _ in played])),
+            coverage=float(np.mean([rows.max(axis=0)[positive].mean() for rows, *_ in played])),
             firing=steps.mean(axis=0),
             steps=len(steps),
         )
-    return LibraryReport(
-        library, reports, tuple(lacking), _overlaps(library.ids, np.concatenate(everything))
-    )
+    overlaps = _overlaps(library.ids, np.concatenate(everything))
+    return LibraryReport(library, reports, tuple(lacking), overlaps, searched, tuple(blind_spots))
 
 
 def _play(
     env: gymnasium.Env[str, str], task_id: str, agent: str, seed: int
-) -> tuple[NDArray[np.uint8], bool]:
-    """The judgments of an episode, one row per step, and whether the agent won."""
+) -> tuple[NDArray[np.uint8], bool, list[str]]:
+    """The judgments of an episode, one row per step, whether the agent won, and its actions."""
     inner: Any = env.unwrapped
     players: dict[str, Player] = {
         "oracle": lambda _: inner.oracle_action(),
@@ -138,7 +150,8 @@ def _play(
     }
     _, info = env.reset(options={"task": task_id})
     steps = list(play(env, info, players[agent]))
-    return np.array([step.info["rubric"]["judgments"] for step in steps]), steps[-1].info["won"]
+    judgments = np.array([step.info["rubric"]["judgments"] for step in steps])
+    return judgments, steps[-1].info["won"], [step.action for step in steps]
 
 
 def _overlaps(

@@ -222,7 +222,7 @@ def check_library(library: str | Path, env: EnvClass | None = None) -> RubricLib
         raise RubricError(f"{loaded.source}: {error}") from None
     if adapter_class is None:
         raise RubricError(f"{loaded.source}: {env} declares no adapter_class: a rubric needs one")
-    Judge(loaded, adapter_class.facts_type, adapter_class.binding_type)
+    Judge(loaded.deterministic, adapter_class.facts_type, adapter_class.binding_type)
     return loaded
 
 

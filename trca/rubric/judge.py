@@ -41,9 +41,16 @@ class Judge:
             binding_type: Dataclass of the task binding; every field has a default.
 
         Raises:
-            RubricError: If a condition names an unknown field or does not fit its type, or a
-                default value does not have the type of its field.
+            RubricError: If a condition names an unknown field or does not fit its type, a default
+                value does not have the type of its field, or an operator asks a model.
         """
+        if library.questions:
+            names = " and ".join(library.questions)
+            raise RubricError(
+                f"{library.source} has questions ({names}): write a condition here; a model"
+                " answers questions only in `trca recredit RUN --library FILE --judge NAME"
+                " --base-url URL`"
+            )
         self.library = library
         self.errors: Counter[str] = Counter()
         terms = field_terms("facts", facts_type) | field_terms("task", binding_type)

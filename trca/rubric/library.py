@@ -34,11 +34,14 @@ class Operator(Record):
         max_length=400,
         description="effect of the transition that the operator detects",
     )
-    reads: tuple[_Name, ...] = Field(strict=False, description="facts in the condition")
+    reads: tuple[_Name, ...] = Field((), strict=False, description="facts in the condition")
     binds: tuple[_Name, ...] = Field(
-        strict=False, description="fields of the task binding in the condition"
+        (), strict=False, description="fields of the task binding in the condition"
     )
-    condition: str = Field(min_length=1, description="CEL truth value over facts and task")
+    condition: str = Field(default="", description="CEL truth value over facts and task")
+    judge: str = Field(
+        default="", max_length=600, description="question to a model, in the place of a condition"
+    )
 
     def check(self, source: str, terms: Mapping[str, Term] | None = None) -> Condition:
         """Parses the condition, and checks that ``reads`` and ``binds`` list all its names.
@@ -93,6 +96,17 @@ class RubricLibrary(FileRecord):
         """The operators' ids, in order."""
         return tuple(operator.id for operator in self.operators)
 
+    @property
+    def questions(self) -> dict[str, str]:
+        """The questions to a model, by operator id; training refuses a library with questions."""
+        return {operator.id: operator.judge for operator in self.operators if operator.judge}
+
+    @property
+    def deterministic(self) -> RubricLibrary:
+        """The library without its questions."""
+        plain = tuple(operator for operator in self.operators if not operator.judge)
+        return RubricLibrary(environment=self.environment, operators=plain, source=self.source)
+
     @cached_property
     def categories(self) -> NDArray[np.int8]:
         """int8 (M,): 0 Evidence, 1 Invalidity, 2 Execution."""
@@ -112,7 +126,13 @@ class RubricLibrary(FileRecord):
                     f"{self.source}: {counts[category]} {category} operators: a library has "
                     f"{OPERATORS_PER_CATEGORY} in each of {', '.join(CATEGORIES)}"
                 )
-        check_each(self.operators, lambda operator: operator.check(self.source))
+        for operator in self.operators:
+            where = f"{self.source}: operator {operator.id!r}"
+            if bool(operator.condition) == bool(operator.judge.strip()):
+                raise RubricError(f"{where}: write a condition, or a question under judge")
+            if operator.judge and (operator.reads or operator.binds):
+                raise RubricError(f"{where} asks a model: leave reads and binds empty")
+        check_each(self.deterministic.operators, lambda operator: operator.check(self.source))
 
 
 def check_each(operators: Sequence[Operator], check: Callable[[Operator], _T]) -> list[_T]:

@@ -7,6 +7,7 @@ outputs/quickstart/
     status.json           state, iteration, process
     metrics.jsonl         one line per iteration
     failures.jsonl        one line per failure; absent without failures
+    judgments.jsonl       answers of a model to the questions of a library (trca recredit)
     tensorboard/          the metrics as event files
     tracking.json         the run's ids in MLflow, W&B and trackio
     rollouts/iteration_000012/{train,eval}.parquet

@@ -1,14 +1,24 @@
 """`trca recredit` credits recorded rollouts again, and refuses unsuitable runs."""
 
 import json
+import shutil
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
+import yaml
 
-from tests.cli.calls import done, refused
+from tests.cli.calls import done, refused, trca
+from tests.envs.retrieval.servers import serving
+from trca.algorithms.credit import bind_credit
+from trca.algorithms.settings.parameters import TextParameters
 from trca.envs.teams.messages import message_judge
-from trca.records import read_rollouts, write_rollouts
+from trca.records import StepBatch, assign_advantages, read_rollouts, write_rollouts
+from trca.rubric import RubricLibrary
 from trca.runs.folder import RunFolder
 from trca.runs.rollout_files import rollout_file
+from trca.tune_configs.files import read
 
 OWN = """
 def mine(batch, *, scale=1.0):
@@ -66,7 +76,7 @@ def test_so_has_one_out_of_a_file(recredit, tmp_path):
 
 def test_what_cannot_be_credited_again_is_refused_with_the_mend(recorded_run):
     for options, message in (
-        ([], "name another rule, or a parameter of the run's rule"),
+        ([], "name another rule, a parameter of the run's rule, or a library"),
         (["--credit=turn_ppo"], "reads values, which a record does not contain"),
         (["--credit=igpo"], "final_word_set_f1, which a record does not contain"),
         (["--credit=gigpoo"], "error: --credit: "),
@@ -112,3 +122,175 @@ def test_each_role_of_a_team_is_credited_by_itself(recorded_team, tmp_path):
     assert {o["operator"] for o in roles["planner"]["operators"]} == set(
         message_judge().library.ids
     )
+
+
+@pytest.fixture
+def library(tmp_path):
+    """Writes ALFWorld's library with other conditions or questions, by operator id."""
+
+    def write(**changes):
+        data = yaml.safe_load(Path("trca/rubric/libraries/alfworld.yaml").read_text())
+        for operator in data["operators"]:
+            if changed := changes.get(operator["id"]):
+                for name in ("reads", "binds", "condition"):
+                    del operator[name]
+                operator |= changed
+        path = tmp_path / "mine.yaml"
+        path.write_text(json.dumps(data))
+        return path
+
+    return write
+
+
+def test_another_library_judges_the_recorded_facts(recredit, library):
+    taken = {"reads": ["verb"], "condition": "facts.verb == 'take'"}
+    told, output = recredit(f"--library={library(malformed=taken)}")
+    judged = told["judged"]["malformed"]
+    assert (judged["missing"], judged["before"], told["rollouts"]) == (0, 0, 12)
+    assert judged["equal"] == pytest.approx(1 - judged["now"])
+    after = {each["operator"]: each["steps"] for each in told["operators"]}
+    assert after["malformed"] == after["target_taken"] == 12  # the oracle takes targets only
+    assert "judged by" in output
+
+
+def test_the_library_of_the_run_repeats_its_judgments_and_its_credit(recorded_run, tmp_path):
+    run = tmp_path / "run"
+    shutil.copytree(recorded_run, run)
+    rule = bind_credit("trca", TextParameters.resolve(read("quickstart"), "quickstart"))
+    for path in run.rglob("train.parquet"):
+        rollouts = list(read_rollouts(path))
+        kept = [rollout for rollout in rollouts if rollout.steps[0].judgments.any()]
+        assert 0 < len(kept) < len(rollouts)
+        batch = StepBatch.from_rollouts(kept, RubricLibrary.load("alfworld").categories)
+        assign_advantages(kept, rule(batch))
+        write_rollouts(path, kept)
+    told = tmp_path / "change.json"
+    output = done("recredit", run, "--library=alfworld", f"--output={told}")
+    assert "The library gives the recorded judgments" in output
+    told = json.loads(told.read_text())
+    assert told["before"] == told["after"]
+    assert told["before"]["steps"] > 0.5
+
+
+QUESTION = {"judge": "Is something taken?"}
+
+
+@contextmanager
+def answering(answer):
+    """A chat endpoint; `answer` gets a prompt and returns a text, or an HTTP status."""
+    prompts = []
+
+    async def app(scope, receive, send):
+        body, more = b"", True
+        while more:
+            message = await receive()
+            body, more = body + message["body"], message["more_body"]
+        prompts.append(json.loads(body)["messages"][0]["content"])
+        text = answer(prompts[-1])
+        status, text = (200, text) if isinstance(text, str) else (text, "")
+        choice = {"message": {"content": text}, "finish_reason": "stop"}
+        usage = {"prompt_tokens": 100, "completion_tokens": 2}
+        reply = json.dumps({"choices": [choice], "usage": usage}).encode()
+        await send({"type": "http.response.start", "status": status, "headers": []})
+        await send({"type": "http.response.body", "body": reply})
+
+    with serving(app) as url:
+        yield url, prompts
+
+
+def takes(prompt):
+    return json.dumps({"answer": "yes" if "\nACTION\ntake " in prompt else "no"})
+
+
+@pytest.fixture
+def asks(recorded_run, library, tmp_path):
+    """Lets a model answer a question about a copy of the run; returns the file and the text."""
+    run = tmp_path / "run"
+    shutil.copytree(recorded_run, run)
+    path = tmp_path / "change.json"
+
+    def call(answer, code=0, **questions):
+        mine = library(**(questions or {"target_taken": QUESTION}))
+        with answering(answer) as (url, prompts):
+            options = (f"--library={mine}", "--judge=m", f"--base-url={url}", f"--output={path}")
+            result = trca("recredit", run, *options)
+        assert result.exit_code == code, result.output
+        return json.loads(path.read_text()) if not code else {}, result.output, prompts
+
+    return call
+
+
+def test_a_model_answers_the_question_of_an_operator_once(asks):
+    told, output, prompts = asks(takes)
+    judged = told["judged"]["target_taken"]
+    assert (judged["missing"], told["rollouts"]) == (0, 12)
+    # The oracle takes only targets; a third of the rollouts has empty judgments.
+    assert 0 < judged["before"] < judged["now"] < 1
+    assert judged["equal"] == pytest.approx(1 - judged["now"] + judged["before"])
+    assert 0 < judged["kappa"] < 1
+    assert len(set(prompts)) == len(prompts) < told["steps"]  # rollouts share steps
+    assert all("QUESTION\nIs something taken?\n" in prompt for prompt in prompts)
+    sent = f"{told['steps']} questions, {len(prompts)} of them sent: {len(prompts)} answers"
+    assert f"{sent}, {100 * len(prompts):,} prompt" in " ".join(output.split())
+    again, output, prompts = asks(takes)
+    assert not prompts
+    assert again == told
+    assert "0 of them sent" in output
+    assert len(asks(takes, target_taken={"judge": "Another question?"})[2]) > 0
+
+
+def test_a_question_without_a_yes_or_no_is_a_missing_judgment_and_never_a_zero(asks):
+    _, output, prompts = asks(lambda prompt: 400 if "ACTION\ntake " in prompt else "no", code=2)
+    words = " ".join(output.split())
+    assert "no rollout has all its judgments: http" in words  # each rollout takes something
+    assert "HTTP 400" in words
+    target = next(prompt for prompt in prompts if "ACTION\ntake " in prompt)
+    told, output, prompts = asks(lambda prompt: "maybe" if prompt == target else takes(prompt))
+    judged = told["judged"]["target_taken"]
+    assert judged["missing"] == 12 - told["rollouts"] == 3
+    assert "3 rollouts with a missing judgment are left out" in output
+    assert target in prompts
+    told, output, prompts = asks(takes)
+    assert prompts == [target]
+    assert told["rollouts"] == 12
+
+
+def test_questions_without_a_model_and_other_mixed_options_are_refused(
+    recorded_run, recorded_team, library, tmp_path
+):
+    asks = f"--library={library(target_taken=QUESTION)}"
+    model = ["--judge=m", "--base-url=http://127.0.0.1:9/v1"]
+    for options, message in (
+        ([asks], "mine.yaml has questions (target_taken): name a model by --judge NAME"),
+        (["--library=alfworld", *model], "no operator of alfworld.yaml has a question"),
+        ([asks, "--judge=m"], "--judge NAME and --base-url URL go together"),
+        (["--credit=grpo", *model], "--library FILE, --judge NAME and --base-url URL go together"),
+        (["--library=webshop"], "there is no 'facts.new_match'"),
+    ):
+        assert message in refused("recredit", recorded_run, *options)
+    words = refused("recredit", recorded_team, "--library=alfworld")
+    assert "--library judges a single agent again, not planner and executor" in words
+
+
+@pytest.mark.parametrize(("facts", "message"), [
+    ({}, "recorded without facts"),
+    ({"gone": 1}, "the recorded facts are of another version of ALFWorldAdapter"),
+])  # fmt: skip
+def test_records_that_lack_facts_are_refused(recorded_run, tmp_path, facts, message):
+    run = tmp_path / "run"
+    shutil.copytree(recorded_run, run)
+    for path in run.rglob("train.parquet"):
+        rollouts = list(read_rollouts(path))
+        for rollout in rollouts:
+            rollout.steps = [replace(step, facts=facts) for step in rollout.steps]
+        write_rollouts(path, rollouts)
+    assert message in refused("recredit", run, "--library=alfworld")
+
+
+def test_training_refuses_a_library_with_questions(library):
+    mine = library(target_taken=QUESTION, malformed=QUESTION)
+    words = refused("train", "quickstart", f"--set=env_config.library={mine}")
+    assert "target_taken" in words
+    assert "only in `trca recredit RUN --library FILE --judge NAME --base-url URL`" in words
+    done("rubric", "check", mine)
+    assert "asks a model: Is something taken?" in done("rubric", "show", mine)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from trca.records import Rollout
 
     _Pairs = list[tuple[Rollout, object]]
-
-_REPLY_TOKENS: Final = 1024
-"""Room for a model that thinks before it labels."""
 
 
 def diagnose(
@@ -200,12 +197,7 @@ def _ask(
     drawn = llm_labels.draw_transitions(rollouts, number)
     if not drawn:
         raise ValueError("no rollout failed: there is no transition to label")
-    form = {"name": "label", "strict": True, "schema": llm_labels.SCHEMA}
-    request = {
-        "temperature": 0.0,
-        "max_tokens": _REPLY_TOKENS,
-        "response_format": {"type": "json_schema", "json_schema": form},
-    }
+    request = llm_labels.request()
     with ChatEndpoint(url, model) as endpoint:
         try:
             with progress_bar() as report:
@@ -225,7 +217,7 @@ def _ask(
         return agreed
     print_folded(
         f"! none of {model}'s {len(drawn)} replies is a label: it must reply with the JSON object"
-        f" that it is asked for, within {_REPLY_TOKENS} tokens",
+        f" that it is asked for, within {llm_labels.REPLY_TOKENS} tokens",
         indent=0,
         style="red",
         hanging=2,

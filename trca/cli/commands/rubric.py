@@ -31,6 +31,8 @@ Library = Annotated[str, typer.Argument(help="Name of a library, or the path of 
 
 _LOG: Final = Path("outputs", "logs", "rubric.log")
 """File for the traceback of an environment that raises."""
+_EXAMPLES: Final = 3
+"""Largest number of blind spots that are shown."""
 _PATIENCE_S: Final = 600.0
 """Seconds that a large model may need for a library."""
 
@@ -52,7 +54,8 @@ def show(library: Library = "alfworld") -> None:
         console.print(f"\n{operator.id}", markup=False, style="bold", end="")
         console.print(f"  ({operator.category})", markup=False, style="dim")
         print_folded(operator.description)
-        print_folded(operator.condition, style="cyan")
+        asked = f"asks a model: {operator.judge}"
+        print_folded(operator.condition or asked, style="cyan")
 
 
 @app.command()
@@ -104,12 +107,13 @@ def check(
     Oracle, demonstrator and a random agent play the first tasks. The table shows the share of steps
     on which each operator fires, and the coverage: the share of the positive operators that fire in
     an episode. A good library covers episodes of the oracle and few episodes of the random agent.
+    Blind spots are steps shortly before success on which no operator fires.
 
     - `trca rubric check my_library.yaml`
     - `trca rubric check my_library.yaml --env my_env.py:MyEnv`
     - `trca rubric check alfworld --env alfworld --set games=small`
     """
-    from trca.envs.library_report import measure
+    from trca.envs.library_report import LAST_STEPS, measure
     from trca.envs.registration import check_library, make
     from trca.runs.success_tables import terminal_table
     from trca.tune_configs.files import assignments
@@ -140,6 +144,14 @@ def check(
         console.print(f"not played: {text}", markup=False)
     for problem in report.problems:
         note(problem)
+    if report.searched:
+        console.print(
+            f"blind spots: no operator fires on {len(report.blind_spots):,} of {report.searched:,}"
+            f" steps among the last {LAST_STEPS} before success",
+            markup=False,
+        )
+    for agent, task_id, left, action in report.blind_spots[:_EXAMPLES]:
+        print_folded(f"{action!r} of the {agent}, {left} steps before the last, task {task_id}")
 
 
 @app.command()
