@@ -66,8 +66,8 @@ A config of the package is also called a preset. `trca train NAME` runs it. The 
 `trca/tune_configs`: `quickstart` is `trca/tune_configs/quickstart.yaml`. In an installed package,
 `python -c "import trca.tune_configs as t; print(t.__path__[0])"` prints the folder. The comment at
 the head of a file names the sources of its settings, and data and servers that the run needs.
-`trca[vllm]` is an extra of this package; `trca data` fetches data or names their source. The run
-downloads a model of Hugging Face.
+`.[vllm]` is an extra: `pip install '.[vllm]'` in a checkout. `trca data` fetches data or names
+their source. The run downloads a model of Hugging Face.
 """
 
 
@@ -75,9 +75,9 @@ COMMANDS_HEAD = """# Commands
 
 This page shows the help of every command (`trca COMMAND --help` or `-h`). `trca --help` lists the
 commands, `trca --version` shows the version. `play`, `new-env`, `rubric` and `data` work in the
-base installation, `serve-retriever` needs `trca[serve]`. All further commands need `trca[train]`;
-`view` also needs `trca[serve]`, `jobs` and `submit` also need `trca[clusters]`. Models at
-an endpoint need `trca[endpoint]`. `import-dump` is a command of the [plug-in](interop_credit.md)
+base installation, `serve-retriever` needs `.[serve]`. All further commands need `.[train]`;
+`view` also needs `.[serve]`, `jobs` and `submit` also need `.[clusters]`. Models at
+an endpoint need `.[endpoint]`. `import-dump` is a command of the [plug-in](interop_credit.md)
 `plugins/interop`. CONFIG is the name of a
 [config of the package](settings.md#configs-that-come-with-the-package) or the path of [your own
 file](settings.md#a-config-file-of-your-own). `python docs/build.py` writes this page.
@@ -200,7 +200,7 @@ def _needs(settings: dict[str, Any]) -> str:
         retriever = ""
     needs = {
         f"{gpus:g} GPU{'s' * (gpus != 1)}": gpus,
-        f"`trca[{','.join(name for name, used in extras.items() if used)}]`": any(extras.values()),
+        f"`.[{','.join(name for name, used in extras.items() if used)}]`": any(extras.values()),
         "`trca data smollm2`": model == "smollm2",
         "a policy of `imitate`": model == "smollm2" and settings["algorithm"] != "Imitation",
         "`trca data alfworld`": arguments.get("games") == "official",

@@ -21,7 +21,8 @@ from typer.testing import CliRunner
 
 from trca.cli import app
 from trca.cli.commands.new_env import write_package
-from trca.rubric import Operator
+from trca.envs import make
+from trca.rubric import Operator, RubricLibrary
 from trca.tune_configs.files import read
 
 ROOT = Path(__file__).parents[1]
@@ -110,6 +111,8 @@ def folder(tmp_path, monkeypatch):
     line = '{"id": "1", "contents": "\\"Ada Lovelace\\"\\nShe wrote the first program."}\n'
     Path("wiki-18.jsonl").write_text(line)
     index_corpus(Path("wiki"), read_corpus(Path("wiki-18.jsonl")))
+    (library,) = (b for b in blocks("docs/rubrics.md") if b.text.startswith("environment: "))
+    Path("small.yaml").write_text(library.text)
     return tmp_path
 
 
@@ -142,11 +145,22 @@ def test_a_command_of_a_page_runs_to_its_end(block, command, folder):
 
 
 def test_the_operators_of_a_page_are_operators():
-    shown = [b for b in RUN if b.page == "docs/rubrics.md" and b.language == "yaml"]
-    assert shown
-    for block in shown:
-        for operator in yaml.safe_load(block.code):
-            Operator.model_validate(operator).check(str(block))
+    single, library = (b for b in RUN if b.page == "docs/rubrics.md" and b.language == "yaml")
+    (operator,) = yaml.safe_load(single.code)
+    Operator.model_validate(operator).check(str(single))
+    assert len(RubricLibrary.parse(library.code).ids) == 4
+
+
+def test_the_library_of_a_page_judges_each_step_of_a_game(folder):
+    env = make("alfworld", games="small", library="small.yaml", budgets={"invalidity": 4.0})
+    env.reset(seed=0)
+    actions = [env.unwrapped.oracle_action(), "sing", "look", "look"]
+    while "target_taken" not in (fired := env.step(actions[0])[-1]["rubric"])["fired"]:
+        actions[0] = env.unwrapped.oracle_action()
+    assert fired["judgments"].tolist() == [0, 0, 0, 1]
+    rubrics = [env.step(action)[-1]["rubric"] for action in actions[1:]]
+    assert [each["fired"] for each in rubrics] == [("rejected",), *2 * [("nothing_new",)]]
+    assert rubrics[0]["foundational"] == -2.0  # two operators share the budget
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -48,7 +48,7 @@ def built(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def base(built, tmp_path_factory):
-    """The Python of an environment after ``pip install trca``."""
+    """The Python of an environment after ``pip install .``."""
     folder = tmp_path_factory.mktemp("base")
     succeed(sys.executable, "-m", "venv", folder)
     python = folder / "bin" / "python"
@@ -135,14 +135,16 @@ def test_training_commands_name_the_missing_packages_in_one_line(command, base, 
     done = run(base.with_name("trca"), *command.split(), cwd=tmp_path)
     assert done.returncode == 2
     assert done.stderr == (
-        "error: training needs ray, torch, transformers: pip install 'trca[train]'\n"
+        "error: training needs ray, torch, transformers:"
+        " pip install '.[train]' in a checkout of TRCA\n"
     )
 
 
 def test_importing_an_algorithm_in_the_base_names_the_missing_packages(base, tmp_path):
     done = run(base, "-c", "from trca import TRCAConfig", cwd=tmp_path)
     assert done.stderr.splitlines()[-1] == (
-        "ModuleNotFoundError: training needs ray, torch, transformers: pip install 'trca[train]'"
+        "ModuleNotFoundError: training needs ray, torch, transformers:"
+        " pip install '.[train]' in a checkout of TRCA"
     )
 
 

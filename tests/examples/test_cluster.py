@@ -4,8 +4,11 @@ import argparse
 import os
 import re
 import shlex
+import socket
 import subprocess
 import sys
+import tempfile
+import time
 from importlib.metadata import version
 from pathlib import Path
 
@@ -48,6 +51,7 @@ def test_kuberay_gets_a_job_that_its_schema_has():
     assert {key: type(value) for key, value in job["spec"].items()} == types
     cluster = job["spec"]["rayClusterSpec"]
     assert cluster["rayVersion"] == version("ray")
+    assert cluster["authOptions"] == {"mode": "token"}
     (workers,) = cluster["workerGroupSpecs"]
     numbers = {"replicas", "minReplicas", "maxReplicas"}
     assert workers.keys() == {"groupName", "rayStartParams", "template", *numbers}
@@ -71,7 +75,12 @@ def test_kuberay_gets_a_job_that_its_schema_has():
 
 def test_skypilot_gets_a_valid_task():
     task = yaml.safe_load(TEXTS["skypilot.yaml"])
-    assert task.keys() == {"name", "workdir", "num_nodes", "resources", "setup", "run"}
+    keys = {"name", "workdir", "num_nodes", "resources", "envs", "secrets", "setup", "run"}
+    assert task.keys() == keys
+    assert (task["envs"], task["secrets"]) == (
+        {"RAY_AUTH_MODE": "token"},
+        {"RAY_AUTH_TOKEN": None},
+    )
     assert task["resources"].keys() == {"cpus", "memory", "accelerators"}
     for script in ("setup", "run"):
         assert subprocess.run(["bash", "-n"], input=task[script], text=True).returncode == 0
@@ -95,6 +104,53 @@ def test_slurm_gets_valid_options_before_the_first_command():
     assert options.mem
     assert options.time
     assert options.requeue
+
+
+CLIENT = "import ray, sys; ray.init(sys.argv[1], logging_level='ERROR'); print(len(ray.nodes()))"
+
+
+@pytest.mark.slow
+def test_a_ray_head_with_a_token_takes_clients_with_this_token_alone(tmp_path):
+    token, wrong = "a" * 64, "b" * 64
+    (tmp_path / "token").write_text(token)
+    env = {k: v for k, v in os.environ.items() if not k.startswith("RAY_")}
+    env["HOME"] = str(tmp_path / "home")  # without a token of Ray
+    with_token = {**env, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token}
+
+    def client(changes):
+        command = [sys.executable, "-c", CLIENT, f"127.0.0.1:{port}"]
+        return subprocess.run(
+            command, env=env | changes, capture_output=True, text=True, timeout=120
+        )
+
+    with socket.socket() as free, tempfile.TemporaryDirectory(prefix="ray", dir="/tmp") as folder:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+        free.close()
+        ray = Path(sys.executable).with_name("ray")
+        options = "--head --block --num-cpus=1 --include-dashboard=false --disable-usage-stats"
+        head = subprocess.Popen(
+            [ray, "start", *options.split(), f"--port={port}", f"--temp-dir={folder}"],
+            env=with_token,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            while head.poll() is None and socket.socket().connect_ex(("127.0.0.1", port)):
+                time.sleep(0.2)
+            mode = {"RAY_AUTH_MODE": "token"}
+            for accepted in (
+                {**mode, "RAY_AUTH_TOKEN": token},
+                {**mode, "RAY_AUTH_TOKEN_PATH": str(tmp_path / "token")},
+            ):
+                assert client(accepted).stdout.split() == ["1"]
+            for refused in ({}, {**mode, "RAY_AUTH_TOKEN": wrong}):
+                ended = client(refused)
+                assert ended.returncode != 0
+                assert "uthenticat" in ended.stderr
+        finally:
+            head.terminate()
+            head.wait()
 
 
 SRUN = """#!/usr/bin/env bash

@@ -7,7 +7,14 @@ import numpy as np
 import pytest
 
 from trca.envs.registration import check_library
-from trca.rubric import CATEGORIES, RubricError, RubricLibrary
+from trca.rubric import (
+    CATEGORIES,
+    Budgets,
+    RubricError,
+    RubricLibrary,
+    breakthrough_reward,
+    foundational_reward,
+)
 
 
 def plain():
@@ -42,6 +49,30 @@ def test_a_library_keeps_the_order_of_its_operators(tmp_path):
     assert library.categories.dtype == np.int8
 
 
+def few(*counts):
+    """A library with these numbers of operators in the categories."""
+    data = plain()
+    data["operators"] = [
+        each
+        for category, count in zip(CATEGORIES, counts, strict=True)
+        for each in [o for o in data["operators"] if o["category"] == category][:count]
+    ]
+    return data
+
+
+@pytest.mark.parametrize("counts", [(1, 1, 1), (3, 1, 2), (5, 5, 4)])
+def test_a_category_has_any_number_of_operators_from_one(tmp_path, counts):
+    library = load(tmp_path, few(*counts))
+    np.testing.assert_array_equal(library.categories, np.repeat([0, 1, 2], counts))
+    judgments = np.ones((2, sum(counts)), dtype=np.uint8)
+    budgets = Budgets(evidence=2.0, invalidity=3.0, execution=4.0)
+    np.testing.assert_allclose(foundational_reward(judgments, library.categories, budgets), 3.0)
+    first, second = breakthrough_reward(
+        judgments, np.zeros(2, dtype=np.int64), library.categories, budgets
+    )
+    assert (first, second) == (pytest.approx(6.0), 0.0)
+
+
 def changed(**fields):
     data = copy.deepcopy(plain())
     data["operators"][2].update(fields)
@@ -58,7 +89,7 @@ def without(field):
     ("data", "message"),
     [
         (changed(category="progress"), "'evidence_2': category is 'progress'.*'evidence', 'inv"),
-        (changed(category="invalidity"), "4 evidence operators: a library has 5 in each of"),
+        (few(0, 1, 2), "no evidence operator: a library has at least one in each of"),
         (changed(id="evidence_1"), "2 operators have the id 'evidence_1'"),
         (changed(id="no spaces"), "id is 'no spaces'"),
         (changed(condition="facts.accepted && "), "'evidence_2': the condition is incomplete"),
@@ -73,8 +104,8 @@ def without(field):
         (changed(judge="Is it?"), "'evidence_2': write a condition, or a question under judge"),
         (changed(condition="", judge="Is it?"), "'evidence_2' asks a model: leave reads and binds"),
         (changed(condition="facts.accepted" + " " * 1000), "at most 600"),
-        ({**plain(), "operators": plain()["operators"][:-1]}, "4 execution operators"),
-        ({**plain(), "operators": []}, "0 evidence operators"),
+        (few(2, 1, 0), "no execution operator"),
+        ({**plain(), "operators": []}, "no evidence operator"),
         ({**plain(), "operators": 7}, "operators is '7'"),
         ({**plain(), "enviroment": 1}, "unknown key 'enviroment': did you mean 'environment'"),
         ({"operators": plain()["operators"]}, "environment: Field required"),

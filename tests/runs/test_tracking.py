@@ -280,7 +280,7 @@ def test_a_tracker_that_is_not_installed_names_its_extra(monkeypatch):
     monkeypatch.setattr(
         "trca.common.extras.find_spec", lambda name: None if name == "wandb" else there(name)
     )
-    lack = "tracking: wandb needs wandb: pip install 'trca[wandb]'"
+    lack = "tracking: wandb needs wandb: pip install '.[wandb]' in a checkout of TRCA"
     assert missing_trackers(TRACKERS) == [lack]
     with pytest.raises(ConfigError) as error:
         Preflight(settings("wandb")).check()

@@ -77,6 +77,13 @@ def read_report(name: str) -> dict[str, Any]:
     return {**data, "path": str(path)}
 
 
+def trajectories(report: Mapping[str, Any]) -> int | None:
+    """Training trajectories before an evaluation in the folder of a run; `None` elsewhere."""
+    iteration = report.get("iteration", report.get("selection", {}).get("iteration"))
+    rows = RunFolder(Path(report["path"]).parent).metrics() if iteration else []
+    return next((int(r["trajectories"]) for r in rows if r["iteration"] == iteration), None)
+
+
 def pair(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[Paired]:
     """Pairs two evaluations by task, in every common metric: all tasks first, then each type.
 

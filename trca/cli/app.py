@@ -30,7 +30,7 @@ from trca.cli.commands.train import train
 from trca.cli.commands.view import view
 from trca.cli.show.console import fail
 from trca.common import extras
-from trca.common.extras import missing_training
+from trca.common.extras import install, missing_training
 
 app = typer.Typer(
     name="trca",
@@ -116,8 +116,5 @@ if "import-dump" not in plugins.names:
     @app.command(hidden=True, context_settings={"ignore_unknown_options": True})
     def import_dump(_: Annotated[list[str] | None, typer.Argument()] = None) -> None:
         """Name the plug-in that has the command."""
-        fail(
-            "import-dump is a command of a plug-in: pip install ./plugins/interop in a checkout of"
-            " TRCA",
-            code=2,
-        )
+        plugin = install(folder="./plugins/interop")
+        fail(f"import-dump is a command of a plug-in: {plugin}", code=2)

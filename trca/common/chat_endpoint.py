@@ -9,7 +9,7 @@
 The key comes from the environment variable ``OPENAI_API_KEY``. After temporary failures (429, 5xx,
 time-outs, lost connections) the client retries after ``Retry-After``, or after growing pauses.
 Answers are untrusted input: they have a limited size, are checked, and never contain the key.
-Needs ``pip install 'trca[endpoint]'``.
+Needs the extra ``endpoint``.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from importlib.util import find_spec
 from threading import Lock
 from typing import Any, Final, Literal, Self
 from urllib.parse import urlsplit
 
 from trca.common.errors import short_line
+from trca.common.extras import missing_extra
 from trca.common.thoughts import answer_start
 
 KEY_VARIABLE: Final = "OPENAI_API_KEY"
@@ -267,4 +267,4 @@ def check_url(url: str) -> None:
 
 def missing_client() -> str:
     """Returns how to install the client; empty if installed."""
-    return "" if find_spec("openai") else "an endpoint needs: pip install 'trca[endpoint]'"
+    return missing_extra("openai", "an endpoint", "endpoint")

@@ -15,6 +15,15 @@ The commands set it to True: a refusal takes less than two seconds, and the impo
 _TRAINING: Final = ("ray", "torch", "transformers")
 
 
+def install(extra: str = "", folder: str = ".") -> str:
+    """Returns the command that installs the package in a folder of a checkout, with an extra.
+
+    PyPI does not have the package, so a command with the name ``trca`` would fail.
+    """
+    package = f"'{folder}[{extra}]'" if extra else folder
+    return f"pip install {package} in a checkout of TRCA"
+
+
 def missing_training() -> str:
     """Returns how to install missing packages for training, in one line; empty if complete.
 
@@ -22,7 +31,7 @@ def missing_training() -> str:
     """
     missing = [name for name in _TRAINING if find_spec(name) is None]
     missing = missing or list(_other_versions())
-    return f"training needs {', '.join(missing)}: pip install 'trca[train]'" if missing else ""
+    return f"training needs {', '.join(missing)}: {install('train')}" if missing else ""
 
 
 def _other_versions() -> Iterator[str]:
@@ -44,4 +53,4 @@ def missing_extra(package: str, user: str, extra: str) -> str:
     """
     if find_spec(package) is not None:
         return ""
-    return f"{user} needs {package}: pip install 'trca[{extra}]'"
+    return f"{user} needs {package}: {install(extra)}"

@@ -15,12 +15,13 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import Final
 
+from trca.common.extras import install
+
 _PLUGIN: Final = "trca_interop"
 
 if find_spec(_PLUGIN) is None:
     raise ModuleNotFoundError(
-        f"{__name__} needs the plug-in {_PLUGIN}: pip install ./plugins/interop in a checkout of"
-        " TRCA",
+        f"{__name__} needs the plug-in {_PLUGIN}: {install(folder='./plugins/interop')}",
         name=_PLUGIN,
     )
 

@@ -15,8 +15,6 @@ from trca.policies.weight_files import ADAPTER_CONFIG, is_adapter
 TINY: Final = "tiny"
 SHRUNK: Final = "shrunk:"
 GGUF: Final = ".gguf"
-_HUB_S: Final = 30.0
-"""Seconds that the Hugging Face hub may need for an answer."""
 
 
 def resolve_model(
@@ -158,23 +156,19 @@ def missing_model(name: str, ask_hub: bool = True) -> str:
 def missing_on_hub(name: str) -> str:
     """Why the Hugging Face hub cannot give a model that this machine lacks; empty for the others.
 
-    One request without the import of PyTorch, and without the retries of a download.
+    Asks for one or two files, without the import of PyTorch, and without the retries of a download.
     """
     if is_packaged(name) or missing_folder(name) or find(name).exists():
         return ""
     from huggingface_hub import HfApi, try_to_load_from_cache
-    from huggingface_hub.errors import HfHubHTTPError, RepositoryNotFoundError
 
-    kept = (try_to_load_from_cache(name, f) for f in ("config.json", ADAPTER_CONFIG))
-    try:
-        if not any(isinstance(path, str) for path in kept):
-            HfApi().model_info(name, timeout=_HUB_S)
-    except RepositoryNotFoundError:
-        reason = "the name is wrong, or the model is private and needs a token: hf auth login"
-    except HfHubHTTPError:  # a mirror without this request may have the files
+    files = "config.json", ADAPTER_CONFIG
+    if any(isinstance(try_to_load_from_cache(name, file), str) for file in files):
         return ""
+    try:
+        if any(HfApi().file_exists(name, file) for file in files):
+            return ""
+        reason = "the name is wrong, or the model is private and needs a token: hf auth login"
     except Exception as error:
         reason = first_line(error)[:300]
-    else:
-        return ""
     return f"model is {name!r}: no such folder, and the Hugging Face hub gives none: {reason}"

@@ -6,7 +6,7 @@ a transition and the ``task`` binding of the instruction. This package depends o
 
     library = RubricLibrary.load("alfworld")
     judge = Judge(library, ALFWorldFacts, ALFWorldBinding)
-    judgments = judge.judge(binding, facts)  # uint8 (15,)
+    judgments = judge.judge(binding, facts)  # uint8 (M,), here (15,)
     foundational_reward(judgments[None], library.categories, Budgets())
 """
 

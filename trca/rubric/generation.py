@@ -28,14 +28,10 @@ from trca.common.errors import short_line
 from trca.common.strict_yaml import MAX_BYTES, packaged
 from trca.rubric.conditions import RubricError, Term, field_meanings, field_terms
 from trca.rubric.judge import Judge
-from trca.rubric.library import (
-    CATEGORIES,
-    OPERATORS_PER_CATEGORY,
-    Operator,
-    Provenance,
-    RubricLibrary,
-)
+from trca.rubric.library import CATEGORIES, Operator, Provenance, RubricLibrary
 
+OPERATORS_PER_CATEGORY: Final = 5
+"""Number of operators of a category that a model writes, as in the paper."""
 ATTEMPTS: Final = 4
 """Largest number of replies."""
 _MOST_ERRORS: Final = 20

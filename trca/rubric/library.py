@@ -1,4 +1,8 @@
-"""A rubric library: five operators in each of three categories (Appendix A of the paper)."""
+"""A rubric library: Boolean operators in three categories.
+
+The packaged libraries have five operators in each category, as in Appendix A of the paper. A
+library may have any number from 1: the operators of a category share its budget.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +21,6 @@ from trca.rubric.conditions import Condition, RubricError, Term
 
 CATEGORIES: Final = ("evidence", "invalidity", "execution")
 """The categories. The code of a category in arrays is its index."""
-OPERATORS_PER_CATEGORY: Final = 5
-"""M_c of every library."""
 
 _T = TypeVar("_T")
 _Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,59}$")]
@@ -119,12 +121,11 @@ class RubricLibrary(FileRecord):
         for operator_id, count in Counter(self.ids).items():
             if count > 1:
                 raise RubricError(f"{self.source}: {count} operators have the id {operator_id!r}")
-        counts = Counter(operator.category for operator in self.operators)
-        for category in CATEGORIES:
-            if counts[category] != OPERATORS_PER_CATEGORY:
+        for number, category in enumerate(CATEGORIES):
+            if number not in self.categories:
                 raise RubricError(
-                    f"{self.source}: {counts[category]} {category} operators: a library has "
-                    f"{OPERATORS_PER_CATEGORY} in each of {', '.join(CATEGORIES)}"
+                    f"{self.source}: no {category} operator: a library has at least one in each of "
+                    f"{', '.join(CATEGORIES)}"
                 )
         for operator in self.operators:
             where = f"{self.source}: operator {operator.id!r}"

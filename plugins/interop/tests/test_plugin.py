@@ -26,7 +26,7 @@ def test_an_installed_library_is_imported():
 
 
 def test_the_error_for_a_missing_library_names_the_extra():
-    with pytest.raises(ImportError, match=r"'no_library': pip install 'trca-interop\[trl\]'"):
+    with pytest.raises(ImportError, match=r"library': pip install './plugins/interop\[trl\]' in"):
         required("no_library", "trl")
 
 
@@ -36,4 +36,4 @@ def test_an_environment_without_its_extra_is_refused_in_one_line():
     env = ["--env", "trca.interop.openenv_env:RemoteEnv", "--set", url]
     result = CliRunner().invoke(app, ["train", "--algorithm", "GRPO", *env, "--dry-run"])
     assert result.exit_code == 2, result.output
-    assert "RemoteEnv needs openenv: pip install 'trca-interop[openenv]'" in result.output
+    assert "RemoteEnv needs openenv: pip install './plugins/interop[openenv]' in a" in result.output

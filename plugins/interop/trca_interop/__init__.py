@@ -9,6 +9,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+from trca.common.extras import install
+
 
 def required(module: str, extra: str) -> Any:
     """Imports a module of an extra of this package.
@@ -23,4 +25,4 @@ def required(module: str, extra: str) -> Any:
     try:
         return import_module(module)
     except ImportError as error:
-        raise ImportError(f"{error}: pip install 'trca-interop[{extra}]'") from error
+        raise ImportError(f"{error}: {install(extra, './plugins/interop')}") from error

@@ -16,6 +16,7 @@ import gymnasium
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
 from trca.common.errors import short_line
+from trca.common.extras import install
 from trca.common.shared import Uncopied
 from trca.envs.text_space import AnyText
 from trca_interop import required
@@ -85,7 +86,8 @@ class RemoteEnv(Uncopied, gymnasium.Env[str, str]):
         """
         if find_spec("openenv") is None:
             name = type(self).__name__
-            raise ImportError(f"{name} needs openenv: pip install 'trca-interop[openenv]'")
+            command = install("openenv", "./plugins/interop")
+            raise ImportError(f"{name} needs openenv: {command}")
         self.observation_space = AnyText()
         self.action_space = AnyText()
         self._url, self._timeout_s, self._won_above = url, timeout_s, won_above

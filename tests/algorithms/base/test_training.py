@@ -249,7 +249,7 @@ def test_an_exported_folder_opens_and_says_the_same(make_config, tmp_path):
 
 
 @pytest.mark.slow
-def test_tune_runs_a_grid_of_trials_from_a_plain_dictionary(make_config, model, tmp_path):
+def test_tune_runs_a_grid_of_trials_from_a_plain_dictionary(make_config, model, tmp_path, capsys):
     space = {
         "env": "Rooms",
         "model": str(model),
@@ -266,9 +266,14 @@ def test_tune_runs_a_grid_of_trials_from_a_plain_dictionary(make_config, model, 
         "TRCA",
         param_space=space,
         run_config=tune.RunConfig(
-            storage_path=str(tmp_path), stop={"training_iteration": 1}, verbose=0
+            storage_path=str(tmp_path), stop={"training_iteration": 1}, verbose=2
         ),
     ).fit()
+    console = capsys.readouterr().out
+    heads = [line for line in console.splitlines() if "Trial name" in line and "iter" in line]
+    assert "success_rate" in heads[-1], "the table of trials has no column of success"
+    assert "foundational_reward" in console, "a result has this package's metrics"
+    assert "learners" not in console, "and none of the hundreds of others"
     assert not results.errors
     assert sorted(r.config["lambda_"] for r in results) == [0.0, 0.8]
     assert all(0.1 <= r.config["credit_config"]["bonus"] <= 0.5 for r in results)

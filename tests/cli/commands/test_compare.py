@@ -138,9 +138,16 @@ def test_what_cannot_be_compared_is_refused_with_the_mend(written, tmp_path):
 
 
 @pytest.mark.parametrize(("trajectories", "noted"), [(128, 1), (64, 0)])
-def test_runs_of_different_length_are_noted(written, tmp_path, trajectories, noted):
+@pytest.mark.parametrize(
+    ("file", "about"),
+    [
+        ("evaluation.json", {"iteration": 8}),
+        ("evaluation_x@last.json", {"selection": {"which": "last", "iteration": 8}}),
+    ],
+)
+def test_runs_of_different_length_are_noted(written, tmp_path, trajectories, noted, file, about):
     for name, count in (("a", 64), ("b", trajectories)):
-        written(f"{name}/evaluation.json", {**report(*wins("10")), "iteration": 8})
+        written(f"{name}/{file}", {**report(*wins("10")), **about})
         written(f"{name}/metrics.jsonl", {"iteration": 8, "trajectories": count})
     output = done(tmp_path / "a", tmp_path / "b")
     note = f"A has 64 training trajectories and B has {trajectories}"

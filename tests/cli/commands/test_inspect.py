@@ -215,4 +215,4 @@ def test_a_file_of_rollouts_without_pyarrow_names_the_extra(monkeypatch):
         "trca.common.extras.find_spec", lambda name: None if name == "pyarrow" else there(name)
     )
     said = refused("inspect", "evaluation.parquet")
-    assert "reading rollouts needs pyarrow: pip install 'trca[train]'" in said
+    assert "reading rollouts needs pyarrow: pip install '.[train]' in a checkout of TRCA" in said

@@ -53,7 +53,7 @@ def test_check_accepts_a_sound_library_and_names_what_is_wrong_with_another(tmp_
     assert trca("rubric", "check").exit_code == 0
     path = tmp_path / "mine.yaml"
     path.write_text("environment: alfworld\noperators: []\n")
-    assert "mine.yaml: 0 evidence operators" in refused("rubric", "check", str(path))
+    assert "mine.yaml: no evidence operator" in refused("rubric", "check", str(path))
 
 
 KEY_DOOR = Path(__file__).parents[3] / "examples" / "key_door" / "key_door"

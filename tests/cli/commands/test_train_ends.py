@@ -1,16 +1,21 @@
 """What a run prints around training: its start policy, its failures, commands that come next."""
 
 import io
+import re
 import shlex
+import shutil
+from pathlib import Path
 
 import pytest
 from rich.console import Console
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from trca.algorithms.settings.parameters import TextParameters, in_environment, switch
 from trca.cli import app
 from trca.cli.commands.train import build_start, failure_table, next_steps, start_lines
 from trca.common.json_lines import read_lines
+from trca.policies import tiny
 from trca.records.rollout import Incident
 from trca.runs.folder import RunFolder
 from trca.tune_configs.files import read
@@ -49,11 +54,29 @@ def test_the_learning_rate_reaches_the_settings(tmp_path):
     assert "lr: 0.0002\n" in result.output
 
 
-def test_another_algorithm_after_imitation_has_a_group_to_compare(tmp_path):
+def test_after_imitation_the_exported_policy_learns_in_groups(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(Path(tiny.__file__).parent / "tiny_data/alfworld", "my-policy")
     command = another_algorithm(tmp_path, "Imitation", "tiny", group_size=1)
     result = CliRunner().invoke(app, [*command, "--dry-run", f"--storage-path={tmp_path}"])
     assert result.exit_code == 0, result.output
+    assert "algorithm: TRCA\n" in result.output
+    assert re.search(r"^model: \S*my-policy$", result.output, re.M)
     assert "group_size: 8\n" in result.output
+
+
+@pytest.mark.parametrize("preset", ["quickstart", "imitate", "searchqa"])
+def test_the_commands_after_a_run_have_arguments_and_options_of_trca(tmp_path, preset):
+    settings = TextParameters.resolve(read(preset) | {"model": "tiny"}, preset)
+    run = RunFolder.create(tmp_path, "mine")
+    run.write_settings(settings.flat())
+    commands = [shlex.split(c) for c, _ in next_steps(run, settings)]
+    parsers = get_command(app).commands
+    for program, name, *arguments in commands:
+        if program == "trca":
+            parsers[name].make_context(name, arguments)
+    names = [words[1] for words in commands]
+    assert (names.index("export") < names.index("train")) == (preset == "imitate")
 
 
 def test_another_algorithm_after_a_run_with_a_users_rule_has_its_own_rule(tmp_path):

@@ -3,8 +3,10 @@
 import os
 import subprocess
 import sys
+import threading
 from collections import Counter
 from functools import wraps
+from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
@@ -16,6 +18,7 @@ from trca.cli.run import training
 from trca.common.extras import missing_training
 from trca.envs.alfworld.env import ALFWorldEnv
 from trca.policies import models
+from trca.policies.model_names import missing_on_hub
 from trca.tune_configs.files import assign, read
 
 HEAVY = {"torch", "ray", "transformers", "scipy", "matplotlib", "pandas", "pyarrow"}
@@ -95,6 +98,49 @@ def test_bfloat16_is_noted_on_a_processor_without_its_instructions(
         notes = [note for note in preflight.notes() if "set dtype: float32" in note]
     assert len(notes) == noted
     assert all(f"{slowdown:.0f} times slower in bfloat16" in note for note in notes)
+
+
+@pytest.mark.parametrize(
+    ("statuses", "words"),
+    [
+        ({"config.json": 200}, ""),
+        ({"adapter_config.json": 200}, ""),
+        ({}, "the name is wrong, or the model is private"),
+        ({"config.json": 500}, "the Hugging Face hub gives none: Server error '500"),
+        ({"config.json": 429}, "the Hugging Face hub gives none: 429 Too Many Requests"),
+    ],
+)
+def test_a_hub_without_the_model_is_asked_once_for_each_file(monkeypatch, statuses, words):
+    asked = []
+
+    class Hub(BaseHTTPRequestHandler):
+        def do_HEAD(self):
+            asked.append(file := self.path.rpartition("/")[2])
+            self.send_response(status := statuses.get(file, 404))
+            if status == 404:
+                self.send_header("X-Error-Code", "EntryNotFound")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def do_GET(self):
+            self.send_error(404)
+
+        def log_message(self, *_):
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Hub) as server:
+        threading.Thread(target=server.serve_forever).start()
+        hub = f"http://127.0.0.1:{server.server_port}"
+        monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", hub)
+        paths = "{repo_id}/resolve/{revision}/{filename}"
+        monkeypatch.setattr(
+            "huggingface_hub.constants.HUGGINGFACE_CO_URL_TEMPLATE", f"{hub}/{paths}"
+        )
+        problem = missing_on_hub("owner/no-such-model")
+        server.shutdown()
+    assert words in problem
+    assert bool(words) == bool(problem)
+    assert len(asked) == len(set(asked)) <= 2, "nothing is asked again"
 
 
 def command(arguments, folder):

@@ -371,5 +371,5 @@ def test_a_search_or_scheduler_that_makes_no_sense_is_refused(given, message):
 
 def test_a_search_without_optuna_names_the_extra(monkeypatch):
     monkeypatch.setattr("trca.common.extras.find_spec", lambda name: None)
-    with pytest.raises(ConfigError, match=r"needs optuna: pip install 'trca\[optuna\]'"):
+    with pytest.raises(ConfigError, match=r"needs optuna: pip install '\.\[optuna\]'"):
         settings({**SEARCH, "samples": 3})

@@ -136,8 +136,8 @@ def test_an_encoder_that_moved_is_named_and_another_is_refused(models, tmp_path)
 
 
 def test_missing_faiss_is_said_with_what_to_install(monkeypatch, tmp_path):
-    monkeypatch.setattr(dense, "find_spec", lambda name: None)
-    with pytest.raises(RetrievalError, match="pip install 'trca"):
+    monkeypatch.setattr("trca.common.extras.find_spec", lambda name: None)
+    with pytest.raises(RetrievalError, match="pip install '"):
         open_retriever("dense", index=tmp_path)
 
 

@@ -6,7 +6,6 @@ import pytest
 
 from tests.envs.retrieval.openai_server import MODEL, create_app
 from tests.envs.retrieval.servers import http, replying, serving
-from trca.common import chat_endpoint
 from trca.envs.retrieval.retriever import RetrievalError, open_retriever
 from trca.envs.retrieval.simulated import documents, noise_share
 
@@ -136,6 +135,6 @@ def test_a_dead_endpoint_is_an_error(free_port):
 def test_what_is_missing_or_wrong_is_said(monkeypatch):
     with pytest.raises(ValueError, match="give two probabilities from 0 to 1"):
         open_retriever("simulated", url="x", model="m", noise=(0, 2))
-    monkeypatch.setattr(chat_endpoint, "find_spec", lambda name: None)
-    with pytest.raises(RetrievalError, match="pip install 'trca"):
+    monkeypatch.setattr("trca.common.extras.find_spec", lambda name: None)
+    with pytest.raises(RetrievalError, match="pip install '"):
         open_retriever("simulated", url="x", model="m")

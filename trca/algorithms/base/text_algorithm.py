@@ -70,6 +70,8 @@ class TextAlgorithm(Algorithm):
     """
 
     config_class: ClassVar[type[TextAlgorithmConfig[Any]]] = TextAlgorithmConfig
+    # The numbers of each result in Tune's console; RLlib's class has them under this name.
+    _progress_metrics = ("success_rate", "evaluation/success_rate", "foundational_reward")
     config: TextAlgorithmConfig
     metrics: MetricsLogger
     env_runner_group: EnvRunnerGroup
@@ -118,7 +120,9 @@ class TextAlgorithm(Algorithm):
     def step(self) -> dict[str, Any]:
         """Runs an iteration; ``done`` is True in the result of the last iteration."""
         result: dict[str, Any] = super().step()
-        return {**result, DONE: self.iteration + 1 >= self.config.settings.iterations}
+        # Tune's table of trials has a column for each of the first four numbers of a result.
+        first = {key: result[key] for key in ("success_rate",) if key in result}
+        return {**first, **result, DONE: self.iteration + 1 >= self.config.settings.iterations}
 
     def train(self) -> dict[str, Any]:
         """Runs and records an iteration.

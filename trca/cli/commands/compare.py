@@ -11,8 +11,6 @@ import typer
 from trca.cli.show.console import console, refusing
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from trca.analysis.comparison import Paired
 
 _WHAT: Final = "The JSON file of an evaluation; or a run, for its last evaluation."
@@ -55,6 +53,7 @@ def compare(
 
 
 def _print(rows: list[Paired], reports: list[dict[str, Any]]) -> None:
+    from trca.analysis.comparison import trajectories
     from trca.runs.success_tables import terminal_table
 
     panel = reports[0]["panel"]
@@ -64,7 +63,7 @@ def _print(rows: list[Paired], reports: list[dict[str, Any]]) -> None:
         missing = sum(outcome["won"] is None for outcome in report["outcomes"])
         note = f" ({missing} episodes missing)" if missing else ""
         console.print(f"{name}: {report.get('policy', report['path'])}{note}", markup=False)
-    trained = [_trajectories(report) for report in reports]
+    trained = [trajectories(report) for report in reports]
     if None not in trained and trained[0] != trained[1]:
         console.print(
             f"note: A has {trained[0]:,} training trajectories and B has {trained[1]:,}: the"
@@ -102,12 +101,3 @@ def _cells(row: Paired) -> tuple[str, ...]:
         str(row.worse),
         f"{row.p:.3f}",
     )
-
-
-def _trajectories(report: Mapping[str, Any]) -> int | None:
-    """Training trajectories before the last evaluation of a run; `None` for other evaluations."""
-    from trca.runs.folder import RunFolder
-
-    rows = RunFolder(Path(report["path"]).parent).metrics() if "iteration" in report else []
-    ends = {row["iteration"]: int(row["trajectories"]) for row in rows}
-    return ends.get(report.get("iteration"))

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from hashlib import sha256
+from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -133,9 +134,12 @@ def check(
         made: Any = make(env, **{"split": "train", **assignments(set_ or []), "library": library})
         report = measure(made, made.unwrapped.task_ids[:tasks])
     table = terminal_table("operator", *report.agents)
-    for number, operator in enumerate(report.library.operators):
-        shares = [f"{each.firing[number]:.1%}" for each in report.agents.values()]
-        table.add_row(operator.id, *shares, end_section=number % 5 == 4)
+    numbered = enumerate(report.library.operators)
+    for _, category in groupby(numbered, lambda pair: pair[1].category):
+        for number, operator in category:
+            shares = [f"{each.firing[number]:.1%}" for each in report.agents.values()]
+            table.add_row(operator.id, *shares)
+        table.add_section()
     for name in ("coverage", "success"):
         table.add_row(name, *(f"{getattr(a, name):.0%}" for a in report.agents.values()))
     table.add_row("episodes", *(str(each.episodes) for each in report.agents.values()))

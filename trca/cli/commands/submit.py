@@ -29,6 +29,7 @@ from trca.cli.show.console import (
     what_next,
 )
 from trca.common.errors import first_line, words
+from trca.common.extras import install
 
 if TYPE_CHECKING:
     from ray.job_submission import JobSubmissionClient
@@ -207,7 +208,7 @@ def _client(address: str | None) -> Iterator[JobSubmissionClient]:
 
         yield JobSubmissionClient(address)
     except ImportError as error:
-        lack = "jobs need what Ray's dashboard needs. pip install 'trca[clusters]'"
+        lack = f"jobs need what Ray's dashboard needs: {install('clusters')}"
         fail(f"{error}: {lack}", code=2)
     except AuthenticationError as error:
         fail(

@@ -47,6 +47,8 @@ _GRPO: Final = "GRPO"
 _TINY_GRPO: Final = " --set lr=2e-4"
 """GRPO with the tiny policy needs a lower learning rate than the quickstart, tuned on panel 31
 (docs/results_settings.md)."""
+_PRETRAINED: Final = " --set lr=2e-5"
+"""The learning rate of imitation is too high for rewards on all weights (docs/models.md)."""
 _GROUP: Final = 8
 _EPISODES: Final = 64
 """Episodes that show how good a new start policy is."""
@@ -333,11 +335,26 @@ def next_steps(run: RunFolder, settings: TextParameters) -> list[tuple[str, str]
     from trca.runs.folder import quoted
 
     address, config = run.address, quoted(run.path / "config.yaml")
+    judged = not lacks_rubric(settings.env, settings.env_config.get("library"))
+    imitated = settings.credit == "imitation"
     other = "GiGPO" if settings.algorithm == _GRPO else _GRPO
-    tiny_grpo = other == _GRPO and settings.model == TINY
-    changes = _TINY_GRPO if tiny_grpo else ""
+    if imitated:
+        other = "TRCA" if judged else _GRPO
+    tiny = settings.model == TINY
+    changes = _TINY_GRPO if other == _GRPO and tiny else ""
+    if imitated and not (tiny or settings.lora_rank):
+        changes = _PRETRAINED
     if settings.group_size == 1:  # imitation; the other algorithm compares rollouts
         changes += f" --set group_size={_GROUP}"
+    start = " --model my-policy" if imitated else ""
+    train = f"trca train {config} --algorithm {other}{start}{changes} --name {other.lower()}"
+    export = f"trca export {quoted(address)} --to my-policy"
+    last = [
+        (train, "another algorithm on the same tasks"),
+        (export, "a folder that from_pretrained opens"),
+    ]
+    if imitated:
+        last = [(export, last[1][1]), (train, "the exported policy learns from its own rollouts")]
     commands = [
         (f"trca inspect {quoted(address)}", "the rollouts of the last iteration, step by step"),
         (f"trca view {quoted(address)}", "the rollouts in a browser"),
@@ -345,13 +362,9 @@ def next_steps(run: RunFolder, settings: TextParameters) -> list[tuple[str, str]
             f"trca evaluate {quoted(f'{address}@last')} --seeds 3",
             "the last checkpoint on held-out tasks, 3 times, fresh random streams",
         ),
-        (
-            f"trca train {config} --algorithm {other}{changes} --name {other.lower()}",
-            "another algorithm on the same tasks",
-        ),
-        (f"trca export {quoted(address)} --to my-policy", "a folder that from_pretrained opens"),
+        *last,
     ]
-    if not lacks_rubric(settings.env, settings.env_config.get("library")):
+    if judged:
         why = "what failed rollouts contain, and what looks wrong"
         commands.insert(0, (f"trca diagnose {quoted(address)}", why))
     if "tensorboard" in settings.tracking:

@@ -3,7 +3,7 @@
     index_dense(Path("wiki"), read_corpus(corpus), Encoding.usual("intfloat/e5-base-v2"))
     retriever = open_retriever("dense", index="wiki")
 
-Needs ``pip install 'trca[dense]'``. FAISS holds the index in memory. With a width of 768, ``Flat``
+Needs the extra ``dense``. FAISS holds the index in memory. With a width of 768, ``Flat``
 (exact) takes 3 kB per passage and ``SQfp16`` half of that.
 
 An encoder of Hugging Face makes the vectors, as in Search-R1: a text gets the prefix of its model
@@ -15,7 +15,6 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
@@ -25,6 +24,7 @@ from numpy.typing import NDArray
 
 from trca.common import files
 from trca.common.cache import digest
+from trca.common.extras import missing_extra
 from trca.common.progress import Report, silent
 from trca.common.shared import Shared
 from trca.envs.retrieval.passages import Passage, StoredPassages, store_passages
@@ -248,8 +248,8 @@ def _vectors(folder: Path, encoder: Encoder, report: Report) -> Iterable[Path]:
 
 
 def _faiss() -> Any:
-    if find_spec("faiss") is None:
-        raise RetrievalError("the dense retriever needs FAISS: pip install 'trca[dense]'")
+    if lack := missing_extra("faiss", "the dense retriever", "dense"):
+        raise RetrievalError(lack)
     import faiss
 
     return faiss

@@ -1,7 +1,7 @@
 """A retriever with Lucene, through the Anserini jar in Pyserini, without importing Pyserini.
 
-Needs Java, and ``pip install 'trca[lucene]'`` followed by ``pip install --no-deps
-pyserini==0.25.0``. With its dependencies, none of which this module uses, Pyserini takes 1.9 GB.
+Needs Java, and the extra ``lucene``, then ``pip install --no-deps pyserini==0.25.0``. With its
+dependencies, none of which this module uses, Pyserini takes 1.9 GB.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
+from trca.common.extras import install
 from trca.common.shared import Shared
 from trca.envs.retrieval.passages import Passage
 from trca.envs.retrieval.retriever import RetrievalError
@@ -129,7 +130,7 @@ def _java_class(name: str) -> Any:
         import jnius_config
     except ImportError:
         preflight()  # names a missing Java first
-        raise RetrievalError("Lucene needs pyjnius: pip install 'trca[lucene]'") from None
+        raise RetrievalError(f"Lucene needs pyjnius: {install('lucene')}") from None
     if not jnius_config.vm_running:
         java, jar = preflight()
         os.environ.setdefault("JAVA_HOME", str(java.resolve().parents[1]))

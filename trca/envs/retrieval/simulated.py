@@ -11,7 +11,7 @@ that grows during training, for noisy documents. At the share ``x`` of training,
 
 Differences from the paper: a draw depends on the seed and the query only, so a rollout can be
 repeated. Without `about`, the prompt contains the query only and asks for useful documents only, as
-an evaluation requires. Needs ``pip install 'trca[endpoint]'``.
+an evaluation requires. Needs the extra ``endpoint``.
 """
 
 from __future__ import annotations

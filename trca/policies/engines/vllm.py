@@ -1,6 +1,6 @@
 """The vLLM engine: every prompt starts at once and is batched with the prompts under way.
 
-Needs ``pip install 'trca[vllm]'``. On a CPU the engine runs in this process and one thread steps
+Needs the extra ``vllm``. On a CPU the engine runs in this process and one thread steps
 it; on GPUs it is vLLM's ``AsyncLLM``. ``engine_config`` takes the arguments of vLLM's
 ``EngineArgs``, such as ``tensor_parallel_size`` and ``gpu_memory_utilization``.
 
