@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from operator import eq
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
@@ -62,6 +64,30 @@ class RecordedRun:
     def __init__(self, folder: RunFolder) -> None:
         self.folder = folder
         self._lock, self._indexing = Lock(), Lock()
+
+    def version(self) -> object:
+        """A value that changes when the run writes metrics or the rollouts of an iteration."""
+        files = {kind: iteration_files(self.folder, kind) for kind in KINDS}
+        return files, versions(self.folder.path / "metrics.jsonl")
+
+    def reached(self, kind: Kind) -> dict[int, float | None]:
+        """Trajectories up to each recorded iteration; None without metrics of the iteration."""
+        counts = {row["iteration"]: row.get("trajectories") for row in self.folder.metrics()}
+        files = sorted(iteration_files(self.folder, kind))
+        return {iteration: _finite(counts.get(iteration)) for iteration in files}
+
+    def version(self) -> object:
+        """A value that changes with the metrics and with the recorded iterations."""
+        files = [iteration_files(self.folder, kind) for kind in KINDS]
+        return files, versions(self.folder.path / "metrics.jsonl")
+
+    def reached(self, kind: Kind) -> dict[int, float]:
+        """Trajectories at the end of each recorded iteration, as far as metrics are written."""
+        counts = {row["iteration"]: row.get("trajectories") or 0 for row in self.folder.metrics()}
+        return {
+            iteration: max((n for i, n in counts.items() if i <= iteration), default=0)
+            for iteration in sorted(iteration_files(self.folder, kind))
+        }
 
     def about(self) -> dict[str, Any]:
         """Name, recorded iterations by kind, operators with their meanings, and metrics."""
@@ -141,6 +167,52 @@ class RecordedRun:
         fields = ("id", "category", "description")
         operators = library.operators if library else ()
         return [{name: getattr(each, name) for name in fields} for each in operators]
+
+
+def about_runs(runs: Sequence[RecordedRun]) -> dict[str, Any]:
+    """What the page knows first: `RecordedRun.about` of all runs, and `stops` by kind."""
+    return {
+        "runs": [run.about() for run in runs],
+        "stops": {kind: stops(runs, kind) for kind in KINDS},
+    }
+
+
+def stops(runs: Sequence[RecordedRun], kind: Kind) -> list[dict[str, Any]]:
+    """The recorded iterations that the page shows together, in order.
+
+    With every iteration of a run, the page shows the iterations of the other runs that have the
+    nearest number of trajectories. Without metrics, iterations are compared by number.
+
+    Returns:
+        For each stop ``at``, the iteration of each run (None for a run without rollouts);
+        ``reached``, their trajectories; and ``start``: whether the page opens here, at the best
+        match for the end of a run.
+    """
+    reached = [run.reached(kind) for run in runs]
+    counted = all(any(counts.values()) for counts in reached)
+    places = reached if counted else [{i: float(i) for i in counts} for counts in reached]
+    gaps: dict[tuple[int | None, ...], float] = {}
+    for own in places:
+        for iteration, place in own.items():
+            at = [iteration if each is own else _nearest(each, place) for each in places]
+            shown = [each[i] for each, i in zip(places, at, strict=True) if i is not None]
+            gaps[tuple(at)] = max(shown) - min(shown)
+    ordered = sorted(gaps, key=lambda at: [i or 0 for i in at])
+    lasts = [max(each, default=0) for each in places]
+    ends = [at for at in reversed(ordered) if any(map(eq, at, lasts))]
+    start = min(ends, key=gaps.__getitem__, default=None)
+    return [
+        {
+            "at": at,
+            "reached": [counts.get(i or 0) for counts, i in zip(reached, at, strict=True)],
+            "start": at == start,
+        }
+        for at in ordered
+    ]
+
+
+def _nearest(places: dict[int, float], place: float) -> int | None:
+    return min(places, key=lambda i: (abs(places[i] - place), i), default=None)
 
 
 @lru_cache(maxsize=64)
