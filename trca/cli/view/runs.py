@@ -66,17 +66,6 @@ class RecordedRun:
         self._lock, self._indexing = Lock(), Lock()
 
     def version(self) -> object:
-        """A value that changes when the run writes metrics or the rollouts of an iteration."""
-        files = {kind: iteration_files(self.folder, kind) for kind in KINDS}
-        return files, versions(self.folder.path / "metrics.jsonl")
-
-    def reached(self, kind: Kind) -> dict[int, float | None]:
-        """Trajectories up to each recorded iteration; None without metrics of the iteration."""
-        counts = {row["iteration"]: row.get("trajectories") for row in self.folder.metrics()}
-        files = sorted(iteration_files(self.folder, kind))
-        return {iteration: _finite(counts.get(iteration)) for iteration in files}
-
-    def version(self) -> object:
         """A value that changes with the metrics and with the recorded iterations."""
         files = [iteration_files(self.folder, kind) for kind in KINDS]
         return files, versions(self.folder.path / "metrics.jsonl")

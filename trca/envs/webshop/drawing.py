@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Final
 
 from trca.envs.drawing import Cell, Turn, followed
 from trca.envs.webshop.adapter import WebShopAdapter
 from trca.envs.webshop.beliefs import Beliefs
 from trca.envs.webshop.pages import BACK, BUY, NEXT, PREVIOUS, SUB_PAGES
-from trca.envs.webshop.reading import SEARCH_OFFER
+from trca.envs.webshop.reading import SEARCH_OFFER, Listing
 
 _BUTTON: Final = re.compile(r"\[(?:clicked )?button\] (.*) \[(?:clicked )?button_\]")
-_GROUPS: Final = frozenset(
-    "capacity,color,configuration,edition,fit type,flavor,flavor name,format,item shape,"
-    "lens color,length,material,material type,number of items,pack,package quantity,pattern,"
-    "pattern name,scent,scent name,shape,size,size name,special size,special size type,style,"
-    "style name,team name,volume,wattage,width".split(",")
+_GROUP: Final = re.compile(
+    "capacity|color|edition|flavor|format|item shape|length|material|pack|pattern|scent|shape|size"
+    "|style|volume|width|.* (?:name|quantity|type)"
 )
 """Usual names of option groups. The mode ``text`` does not mark the groups of a page."""
 
@@ -29,42 +28,33 @@ def draw_shop(instruction: str, turns: Sequence[Turn]) -> list[list[Cell]]:
 
 
 def _page(beliefs: Beliefs) -> list[Cell]:
-    view, product = beliefs.view, beliefs.now.listing
-    query = next(reversed(beliefs.queries), "")
-    bought: Cell = {"name": product.title, "note": product.price, "wide": True, "mark": "here"}
-    if view.page == "search":
-        return [{"name": "search", "note": "no search yet" * (not query), "wide": True}]
-    if view.page == "results":
-        search: Cell = {
-            "name": "search", "note": f"page {view.number}", "lines": [query], "wide": True,
-        }  # fmt: skip
-        return [
-            search,
-            *(
-                Cell(
-                    name=title,
-                    note=f"{price}, seen" if asin in beliefs.opened else price,
-                    items=[asin],
-                    mark="faint" if asin in beliefs.opened else "",
-                )
-                for asin, title, price in view.listings
-            ),
-        ]
-    if view.page == "detail":
-        return [bought, {"name": "details", "lines": [view.text], "wide": True}]
-    if view.page == "item":
-        return [
-            bought,
-            *(
-                Cell(
-                    name=group,
-                    items=values,
-                    chosen=[v for v in values if v == beliefs.chosen.get(group)],
-                )
-                for group, values in view.groups.items()
-            ),
-        ]
-    return [{**bought, "note": "bought", "items": [*beliefs.chosen.values()]}]
+    view, (_, title, price) = beliefs.view, beliefs.now.listing
+    product: Cell = {"name": title, "note": price, "wide": True, "mark": "here"}
+    match view.page:
+        case "search":
+            return [{"name": "search", "note": "the search box", "wide": True}]
+        case "results":
+            query = next(reversed(beliefs.queries), "")
+            box: Cell = {"name": "search", "note": f"page {view.number}", "lines": [query]}
+            return [{**box, "wide": True}, *(_listed(beliefs, each) for each in view.listings)]
+        case "item":
+            return [product, *(_group(beliefs, *each) for each in view.groups.items())]
+        case "detail":
+            return [product, {"name": "details", "lines": [view.text], "wide": True}]
+        case "done":
+            return [{**product, "note": "bought", "items": [*beliefs.chosen.values()]}]
+
+
+def _listed(beliefs: Beliefs, listing: Listing) -> Cell:
+    seen = listing.asin in beliefs.opened
+    note = f"{listing.price}, seen" if seen else listing.price
+    cell: Cell = {"name": listing.title, "note": note, "items": [listing.asin]}
+    return {**cell, "mark": "faint"} if seen else cell
+
+
+def _group(beliefs: Beliefs, name: str, values: Sequence[str]) -> Cell:
+    chosen = [value for value in values if value == beliefs.chosen.get(name)]
+    return {"name": name, "items": values, "chosen": chosen}
 
 
 def _clickable(observation: str) -> list[str]:
@@ -82,13 +72,13 @@ def _clickable(observation: str) -> list[str]:
                 starts = (PREVIOUS, NEXT, page[0])
                 names += [
                     part
-                    for before, part in zip(page, page[1:], strict=False)
+                    for before, part in pairwise(page)
                     if (before in starts or before.startswith("$")) and part not in starts
                 ]
             elif BUY in page:
                 prices = [k for k, part in enumerate(page) if part.startswith("Price: ")]
                 options = page[2 : prices[-1] - 1] if prices else []
-                names += [part for part in options if part.lower() not in _GROUPS]
+                names += [part for part in options if not _GROUP.fullmatch(part.lower())]
     if names == ["Search"]:
         return [SEARCH_OFFER]
     return [f"click[{name.lower()}]" for name in names]
