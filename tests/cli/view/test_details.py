@@ -141,14 +141,12 @@ class Coin(TextEnv):
         ("", "return []", "missing 1 required positional argument"),
     ],
 )
-def test_an_environment_draws_its_turns_and_its_errors_are_notes(
-    recorded_run, tmp_path, decorator, body, note
-):
+def test_an_environment_draws_its_turns_and_its_errors_are_notes(tmp_path, decorator, body, note):
     (tmp_path / "coin.py").write_text(COIN.format(decorator=decorator, body=body))
-    env = {"env": f"{tmp_path}/coin.py:Coin", "env_config": {}}
-    settings = TextParameters.resolve(RunFolder(recorded_run).read_config() | env, need_data=False)
+    config = {"algorithm": "GRPO", "env": f"{tmp_path}/coin.py:Coin"}
+    settings = TextParameters.resolve(config, need_data=False)
     rollout = make_rollout([make_step(observation="heads", action="turn")])
-    rollout.operators, rollout.last_observation = (), "tails"
+    rollout.last_observation = "tails"
     group = Details(settings).of([rollout])
     assert note in "".join(group["notes"])
     drawn = [[{"name": "", "items": ["heads"]}], [{"name": "turn", "items": ["tails"]}]]

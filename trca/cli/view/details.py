@@ -170,9 +170,8 @@ class Details:
     def _drawings(self, rollout: Rollout) -> tuple[list[list[Cell]], str]:
         """The environment's drawing of each observation, and a note if it raises an error."""
         from trca.envs.registration import env_class
-        from trca.envs.text_env import DEFAULT_AGENT
 
-        if rollout.agent_id != DEFAULT_AGENT:
+        if rollout.turns:
             return [], ""  # a role of a team acts in some turns only
         actions = ["", *(step.action for step in rollout.steps)]
         seen = [*(step.observation for step in rollout.steps), rollout.last_observation]
