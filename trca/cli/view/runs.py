@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -72,11 +73,11 @@ class RecordedRun:
 
     def reached(self, kind: Kind) -> dict[int, float]:
         """Trajectories at the end of each recorded iteration, as far as metrics are written."""
-        counts = {row["iteration"]: row.get("trajectories") or 0 for row in self.folder.metrics()}
-        return {
-            iteration: max((n for i, n in counts.items() if i <= iteration), default=0)
-            for iteration in sorted(iteration_files(self.folder, kind))
-        }
+        rows = self.folder.metrics()
+        numbers = [row["iteration"] for row in rows]
+        counts = [0, *(row.get("trajectories") or 0 for row in rows)]
+        files = sorted(iteration_files(self.folder, kind))
+        return {iteration: counts[bisect_right(numbers, iteration)] for iteration in files}
 
     def about(self) -> dict[str, Any]:
         """Name, recorded iterations by kind, operators with their meanings, and metrics."""
