@@ -82,7 +82,7 @@ def drawing(result):
         ([[{"name": 3}]], "name of a cell is 3: give a string"),
         ([[{"items": "heads"}]], "items of a cell is 'heads': give a list of strings"),
         ([[{"lines": [None]}]], "give a list of strings"),
-        ([[{"mark": "red"}]], "give one of"),
+        ([[{"mark": "red"}]], "give here, faint or an empty string"),
         ([[{"wide": 1}]], "give True or False"),
     ],
 )

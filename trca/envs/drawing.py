@@ -36,7 +36,17 @@ class Cell(TypedDict, total=False):
 Drawing = Sequence[Cell]
 """The cells of a turn, in reading order."""
 
-_MARKS: Final = ("", "here", "faint")
+_TEXT: Final = ("a string", lambda value: isinstance(value, str))
+_TEXTS: Final = (
+    "a list of strings",
+    lambda value: isinstance(value, list | tuple) and all(isinstance(v, str) for v in value),
+)
+_VALUES: Final[dict[str, tuple[str, Callable[[Any], bool]]]] = {
+    **dict.fromkeys(("name", "note"), _TEXT),
+    **dict.fromkeys(("lines", "items", "chosen"), _TEXTS),
+    "mark": ("here, faint or an empty string", lambda value: value in ("", "here", "faint")),
+    "wide": ("True or False", lambda value: isinstance(value, bool)),
+}
 
 
 def drawings_of(env_class: Any, instruction: str, turns: Sequence[Turn]) -> list[list[Cell]]:
@@ -52,20 +62,11 @@ def drawings_of(env_class: Any, instruction: str, turns: Sequence[Turn]) -> list
         raise ValueError(f"{len(drawings)} drawings for {len(turns)} turns: return one for each")
     for cell in (cell for cells in drawings for cell in cells):
         for name, value in cell.items():
-            if name in ("lines", "items", "chosen"):
-                kind = "a list of strings"
-                fits = isinstance(value, list | tuple) and all(isinstance(v, str) for v in value)
-            elif name == "mark":
-                kind, fits = f"one of {_MARKS}", value in _MARKS
-            elif name == "wide":
-                kind, fits = "True or False", isinstance(value, bool)
-            else:
-                kind, fits = "a string", isinstance(value, str)
-            if name not in Cell.__annotations__:
-                known = ", ".join(Cell.__annotations__)
-                raise ValueError(f"a cell has the key {name!r}: choose from {known}")
-            if not fits:
-                raise ValueError(f"{name} of a cell is {value!r:.80}: give {kind}")
+            if name not in _VALUES:
+                raise ValueError(f"a cell has the key {name!r}: choose from {', '.join(_VALUES)}")
+            expected, fits = _VALUES[name]
+            if not fits(value):
+                raise ValueError(f"{name} of a cell is {value!r:.80}: give {expected}")
     return drawings
 
 

@@ -72,7 +72,7 @@ class Details:
             "rows": rows,
             "notes": [note for note in dict.fromkeys(notes) if note],
             "rollouts": [
-                self._rollout(rollout, reasons, columns, counts, drawn)
+                self._rollout(rollout, reasons, columns, counts) | {"drawings": drawn}
                 for rollout, (reasons, _), columns, counts, (drawn, _) in zip(
                     rollouts, clauses, parts, meets, drawings, strict=True
                 )
@@ -80,12 +80,7 @@ class Details:
         }
 
     def _rollout(
-        self,
-        rollout: Rollout,
-        clauses: _FiredClauses,
-        parts: _Parts,
-        meets: Sequence[int],
-        drawings: list[list[Cell]],
+        self, rollout: Rollout, clauses: _FiredClauses, parts: _Parts, meets: Sequence[int]
     ) -> dict[str, Any]:
         steps = []
         for k, step in enumerate(rollout.steps):
@@ -120,7 +115,6 @@ class Details:
             "score": rollout.score,
             "truncated": rollout.truncated,
             "last_observation": rollout.last_observation,
-            "drawings": drawings,
             "steps": steps,
         }
 

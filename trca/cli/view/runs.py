@@ -159,14 +159,6 @@ class RecordedRun:
         return [{name: getattr(each, name) for name in fields} for each in operators]
 
 
-def about_runs(runs: Sequence[RecordedRun]) -> dict[str, Any]:
-    """What the page knows first: `RecordedRun.about` of all runs, and `stops` by kind."""
-    return {
-        "runs": [run.about() for run in runs],
-        "stops": {kind: stops(runs, kind) for kind in KINDS},
-    }
-
-
 def stops(runs: Sequence[RecordedRun], kind: Kind) -> list[dict[str, Any]]:
     """The recorded iterations that the page shows together, in order.
 

@@ -11,7 +11,7 @@ from fastapi.responses import JSONResponse
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from trca.cli.view.bundle import POLICY, read
-from trca.cli.view.runs import RecordedRun, about_runs
+from trca.cli.view.runs import KINDS, RecordedRun, stops
 from trca.runs.rollout_files import Kind
 
 HOST: Final = "127.0.0.1"
@@ -62,7 +62,11 @@ def create_app(runs: Sequence[RecordedRun]) -> FastAPI:
         tag = f'"{sha256(repr([run.version() for run in runs]).encode()).hexdigest()}"'
         if request.headers.get("If-None-Match") == tag:
             return Response(status_code=304, headers={"ETag": tag})
-        return JSONResponse(about_runs(runs), headers={"ETag": tag})
+        known = {
+            "runs": [run.about() for run in runs],
+            "stops": {kind: stops(runs, kind) for kind in KINDS},
+        }
+        return JSONResponse(known, headers={"ETag": tag})
 
     @app.get("/api/runs/{number}/{kind}/{iteration}/groups")
     def groups(

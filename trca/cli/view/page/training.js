@@ -63,7 +63,7 @@ function successCurve(now, low) {
       }
     });
     fill(drawing, {
-      id: "curve", role: "slider", tabindex: 0, class: "chart curve", "aria-label": "iteration", "aria-valuemin": 1,
+      id: "curve", role: "slider", tabindex: 0, class: low ? "chart curve low" : "chart curve", "aria-label": "iteration", "aria-valuemin": 1,
       "aria-valuemax": all.length, "aria-valuenow": here + 1,
       "aria-valuetext": runs.map((run, k) => described(run, now.at[k])).join("; "),
       onclick: (event) => {
