@@ -24,6 +24,7 @@ from gymnasium.error import ResetNeeded
 
 from trca.common.names import unknown
 from trca.envs.adapter import Adapter
+from trca.envs.drawing import Drawing, Turn
 from trca.envs.info import RubricInfo as RubricInfo
 from trca.envs.info import TextInfo as TextInfo
 from trca.envs.panel import Panel
@@ -274,6 +275,23 @@ class TextEnv(gymnasium.Env[str, str], ABC):
         The rollout loop passes the environments of this class with their next actions. The method
         must not change the result of a step.
         """
+
+    @classmethod
+    def draw_turns(cls, instruction: str, turns: Sequence[Turn]) -> Sequence[Drawing]:
+        """Draws the turns of a recorded episode for ``trca view``. Default: no drawings.
+
+        The method is a class method: it reads recorded text, and no environment plays. The page
+        shows an exception as a note.
+
+        Args:
+            instruction: The instruction of the task.
+            turns: Each action with the observation after it; the first action is empty.
+
+        Returns:
+            A drawing for each turn: a list of `trca.envs.drawing.Cell`, which are dictionaries.
+            Empty for no drawings.
+        """
+        return ()
 
     @property
     def panel(self) -> Panel:

@@ -15,6 +15,17 @@ ATTACKS = (
     '--><!--<script>"\\"<svg onload=window.ran=1>\u2028',
     '"judgments": [1], "last_observation": "',
 )
+HOSTILE = """
+from trca.envs.alfworld.env import ALFWorldEnv
+
+
+class Hostile(ALFWorldEnv):
+    @classmethod
+    def draw_turns(cls, instruction, turns):
+        return [
+            [{"name": t, "note": t, "lines": [t], "items": [t], "chosen": [t]}] for _, t in turns
+        ]
+"""
 
 
 @pytest.fixture
@@ -26,7 +37,9 @@ def run(recorded_run):
 def hostile_run(recorded_run, tmp_path_factory):
     """The recorded run with attacks in its texts."""
     folder = RunFolder.create(tmp_path_factory.mktemp("hostile"), "hostile")
-    folder.write_config(RunFolder(recorded_run).read_config())
+    (folder.path / "hostile.py").write_text(HOSTILE)
+    env = {"env": f"{folder.path}/hostile.py:Hostile"}
+    folder.write_config(RunFolder(recorded_run).read_config() | env)
     attack = " ".join(ATTACKS)
     rollouts = list(read_rollouts(recorded_run / "rollouts/iteration_000001/train.parquet"))
     for rollout in rollouts:

@@ -113,3 +113,42 @@ def test_tokens_are_those_of_the_policy_that_sampled_them(recorded_run, tmp_path
 
 def test_a_character_of_two_tokens_stands_once():
     assert texts_of(["é".encode()[:1], "é".encode()[1:], b"!", b"\xff"]) == ["", "é", "!", "\ufffd"]
+
+
+COIN = """
+from trca.envs import TextEnv
+
+
+class Coin(TextEnv):
+    task_ids = ("heads", "tails")
+
+    {decorator}
+    def draw_turns(cls, instruction, turns):
+        {body}
+"""
+
+
+@pytest.mark.parametrize(
+    ("decorator", "body", "note"),
+    [
+        (
+            "@classmethod",
+            "return [[dict(name=action, items=[side])] for action, side in turns]",
+            "",
+        ),
+        ("@classmethod", "raise RuntimeError('no\\ncoin')", "draw_turns raised"),
+        ("@classmethod", "return [[]]", "1 drawings for 2 turns: return one for each"),
+        ("", "return []", "missing 1 required positional argument"),
+    ],
+)
+def test_an_environment_draws_its_turns_and_its_errors_are_notes(tmp_path, decorator, body, note):
+    (tmp_path / "coin.py").write_text(COIN.format(decorator=decorator, body=body))
+    config = {"algorithm": "GRPO", "env": f"{tmp_path}/coin.py:Coin"}
+    settings = TextParameters.resolve(config, need_data=False)
+    rollout = make_rollout([make_step(observation="heads", action="turn")])
+    rollout.last_observation = "tails"
+    group = Details(settings).of([rollout])
+    assert note in "".join(group["notes"])
+    drawn = [[{"name": "", "items": ["heads"]}], [{"name": "turn", "items": ["tails"]}]]
+    assert group["rollouts"][0]["drawings"] == ([] if note else drawn)
+    assert group["rollouts"][0]["steps"][0]["observation"] == "heads"

@@ -1,6 +1,7 @@
 """The page in a real browser: its content, and that no text of a model runs as code."""
 
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,6 +13,8 @@ import pytest
 from tests.cli.calls import done
 from tests.cli.view.conftest import ATTACKS
 from trca.cli.view.bundle import single_file
+from trca.runs.folder import RunFolder
+from trca.runs.rollout_files import iteration_files, rollout_file
 
 CHROMIUM = Path("/usr/bin/chromium")
 FLAGS = [
@@ -80,6 +83,8 @@ def assert_harmless(page):
     assert ATTACKS[0] in page.inner_text(".list")
     page.locator(".list .pip").first.click()
     page.wait_for_selector(".turn.end")
+    for part in (".cell b", ".cell span", ".cell p + p", ".cell li[aria-current]"):
+        assert ATTACKS[1] in page.locator(part).first.inner_text()
     for part in (".title", ".observation >> nth=0", ".action >> nth=0", ".thought >> nth=0"):
         for attack in ATTACKS[:2]:
             assert attack in page.inner_text(part)
@@ -169,3 +174,50 @@ def test_a_served_page_runs_no_text_lists_filters_and_walks(page, hostile_run, r
         page.reload()
         page.wait_for_selector(".list .pip")
         assert page.input_value("[aria-label='iteration of run']") == "1"  # the last of both runs
+        page.goto("about:blank")  # a page that asks a server that has ended logs errors
+
+
+@pytest.mark.slow
+def test_the_curve_selects_in_both_runs_and_a_running_run_grows(page, recorded_run, tmp_path):
+    runs = [RunFolder(shutil.copytree(recorded_run, tmp_path / name)) for name in "ab"]
+    for run, counts in zip(runs, ((6, 18), (5, 20)), strict=True):
+        for iteration, count in zip((1, 3), counts, strict=True):
+            row = {"iteration": iteration, "trajectories": count, "success_rate": 0.5}
+            run.append_metrics(row)
+
+    def shown():
+        return [page.input_value(f"#pick{k}") for k in (0, 1)]
+
+    with serving(*(run.path for run in runs)) as address:
+        page.goto(address)
+        page.wait_for_selector(".list .pip")
+        assert shown() == ["3", "3"]
+        assert "a: iteration 3, 18 trajectories" in page.inner_text("[role=status]")
+        page.focus("#curve")
+        page.keyboard.press("ArrowLeft")
+        page.wait_for_selector("#curve[aria-valuetext*='a: iteration 1, 6 trajectories']")
+        assert shown() == ["1", "1"]
+        page.keyboard.press("End")  # the focus is still on the curve
+        page.wait_for_selector("#curve[aria-valuetext*='b: iteration 3, 20 trajectories']")
+        width = page.locator("#curve").bounding_box()["width"]
+        page.locator("#curve").click(position={"x": 0.35 * width, "y": 40})
+        page.wait_for_selector("#curve[aria-valuetext*='b: iteration 1, 5 trajectories']")
+        page.wait_for_selector(".list .pip")
+
+        page.evaluate("document.querySelector('.list').id = 'kept'")
+        page.fill("[aria-label=task]", "train")
+        new = rollout_file(runs[1], "train", 4)
+        shutil.copy(iteration_files(runs[1], "train")[3], new)
+        runs[1].append_metrics({"iteration": 4, "trajectories": 30, "success_rate": 1.0})
+        page.wait_for_selector("#pick1 option[value='4']", state="attached")
+        assert shown() == ["1", "1"]
+        assert page.input_value("[aria-label=task]") == "train"
+        assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "task"
+        assert page.locator("#kept .pip").count() == 12
+
+        page.get_by_role("button", name="Training").click()
+        page.get_by_text("Success as a table").click()
+        page.get_by_role("button", name="iteration 4").click()
+        page.wait_for_selector(".list .pip")
+        assert shown() == ["3", "4"]
+        page.goto("about:blank")

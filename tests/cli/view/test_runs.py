@@ -6,10 +6,11 @@ import shutil
 import pytest
 
 from tests.cli.calls import trca
-from trca.cli.view.runs import RecordedRun
+from trca.cli.view.runs import RecordedRun, stops
 from trca.records import read_rollouts, write_rollouts
 from trca.records.rollout import Failure
 from trca.runs.folder import RunFolder
+from trca.runs.rollout_files import rollout_file
 
 FILE = "rollouts/iteration_000001/train.parquet"
 
@@ -77,3 +78,31 @@ def test_json_lines_of_an_earlier_version_are_listed_alike(mixed_team):
     path.unlink()
     assert mixed_team.index("train", 1).groups == groups
     assert mixed_team.group("train", 1, 0) == whole
+
+
+@pytest.mark.parametrize(
+    ("counts", "pairs", "start"),
+    [
+        (  # 144 is as near to 96 as to 192
+            [{1: 96, 2: 192, 3: 288}, {1: 72, 2: 144, 3: 216, 4: 288, 5: 360}],
+            [(1, 1), (1, 2), (2, 3), (3, 4), (3, 5)],
+            (3, 4),
+        ),
+        ([{1: 96, 2: 240}, {1: 96, 2: 250, 3: 400}], [(1, 1), (2, 2), (2, 3)], (2, 2)),
+        ([{1: 0, 3: 0}, {1: 9}], [(1, 1), (3, 1)], (1, 1)),  # one run has no metrics: by number
+        ([{1: 96, 2: 0}], [(1,), (2,)], (2,)),  # the metrics of iteration 2 are not written yet
+        ([{1: 96}, {}], [(1, None)], (1, None)),
+    ],
+)
+def test_two_runs_are_shown_at_the_nearest_numbers_of_trajectories(tmp_path, counts, pairs, start):
+    runs = []
+    for number, reached in enumerate(counts):
+        folder = RunFolder.create(tmp_path, f"run{number}")
+        for iteration, trajectories in reached.items():
+            rollout_file(folder, "train", iteration).touch()
+            if trajectories:
+                folder.append_metrics({"iteration": iteration, "trajectories": trajectories})
+        runs.append(RecordedRun(folder))
+    shown = stops(runs, "train")
+    assert [stop["at"] for stop in shown] == pairs
+    assert [stop["at"] for stop in shown if stop["start"]] == [start]

@@ -1,9 +1,15 @@
 """The server answers only this machine, and returns the recorded rollouts."""
 
+import shutil
+
 import pytest
 from starlette.testclient import TestClient
 
+from trca.cli.view.runs import RecordedRun
 from trca.cli.view.server import create_app
+from trca.records import write_rollouts
+from trca.runs.folder import RunFolder
+from trca.runs.rollout_files import rollout_file
 
 
 @pytest.fixture
@@ -16,11 +22,28 @@ def test_the_list_comes_in_pages(client):
     first, second = (client.get(f"{at}?start={start}&count=1").json() for start in (0, 1))
     assert (first["total"], len(first["groups"])) == (2, 1)
     assert [page["groups"][0]["group"] for page in (first, second)] == [0, 1]
-    about = client.get("/api/runs").json()[0]
+    about = client.get("/api/runs").json()["runs"][0]
     assert about["iterations"] == {"train": [1, 3], "eval": []}
     assert {each["category"] for each in about["operators"]} == {
         "evidence", "invalidity", "execution",
     }  # fmt: skip
+
+
+def test_runs_are_sent_again_only_after_a_change(recorded_run, tmp_path):
+    folder = RunFolder(shutil.copytree(recorded_run, tmp_path / "run"))
+    client = TestClient(create_app([RecordedRun(folder)]), base_url="http://127.0.0.1:8100")
+    tag = client.get("/api/runs").headers["ETag"]
+    for change in (
+        lambda: folder.append_metrics({"iteration": 1, "trajectories": 6}),
+        lambda: write_rollouts(rollout_file(folder, "train", 4), []),
+    ):
+        unchanged = client.get("/api/runs", headers={"If-None-Match": tag})
+        assert (unchanged.status_code, unchanged.content) == (304, b"")
+        change()
+        changed = client.get("/api/runs", headers={"If-None-Match": tag})
+        assert changed.status_code == 200
+        tag = changed.headers["ETag"]
+    assert changed.json()["runs"][0]["iterations"]["train"] == [1, 3, 4]
 
 
 def test_what_is_not_recorded_is_not_found(client):

@@ -63,13 +63,18 @@ def view(
 
 def _export(runs: list[RecordedRun], path: Path, kind: Kind, iteration: int | None) -> None:
     from trca.cli.view.bundle import single_file
+    from trca.cli.view.runs import stops
     from trca.common.files import write_text
     from trca.runs.rollout_files import recorded
 
-    wanted = None if iteration is None else [iteration]
-    data: dict[str, Any] = {"kind": kind, "runs": []}
     for run in runs:
-        number = max(recorded(run.folder, kind, wanted))
+        recorded(run.folder, kind, None if iteration is None else [iteration])
+    (start,) = (stop for stop in stops(runs, kind) if stop["start"])
+    if iteration is not None:
+        reached = [run.reached(kind)[iteration] for run in runs]
+        start |= {"at": [iteration] * len(runs), "reached": reached}
+    data: dict[str, Any] = {"kind": kind, "runs": [], "stops": {kind: [start]}}
+    for run, number in zip(runs, start["at"], strict=True):
         groups = run.index(kind, number).groups
         listed = run.groups(kind, number, 0, len(groups))
         played = [group["group"] for group in groups if group["rollouts"]]

@@ -19,12 +19,15 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from trca.cli.show.steps import shown_values
+from trca.common.errors import words
+from trca.envs.drawing import drawings_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from trca.algorithms.settings.parameters import TextParameters
     from trca.analysis.reasons import Reasons
+    from trca.envs.drawing import Cell
     from trca.records import Rollout, Step, StepBatch
     from trca.rubric import Clause
 
@@ -59,17 +62,19 @@ class Details:
         rows, meets = align([[step.context for step in r.steps] for r in rollouts])
         parts, note = self._parts(rollouts)
         clauses = [self._clauses(rollout) for rollout in rollouts]
+        drawings = [self._drawings(rollout) for rollout in rollouts]
+        notes = [note, *(note for _, note in clauses + drawings)]
         return {
             "group": rollouts[0].group,
             "task": rollouts[0].task_id,
             "type": rollouts[0].task_type,
             "instruction": rollouts[0].instruction,
             "rows": rows,
-            "notes": list(dict.fromkeys(n for n in (note, *(n for _, n in clauses)) if n)),
+            "notes": [note for note in dict.fromkeys(notes) if note],
             "rollouts": [
-                self._rollout(rollout, reasons, columns, counts)
-                for rollout, (reasons, _), columns, counts in zip(
-                    rollouts, clauses, parts, meets, strict=True
+                self._rollout(rollout, reasons, columns, counts) | {"drawings": drawn}
+                for rollout, (reasons, _), columns, counts, (drawn, _) in zip(
+                    rollouts, clauses, parts, meets, drawings, strict=True
                 )
             ],
         }
@@ -155,6 +160,20 @@ class Details:
             return self._reasons.of(rollout), ""
         except (ValueError, TypeError) as error:
             return nothing, f"No reasons are given: {error}"
+
+    def _drawings(self, rollout: Rollout) -> tuple[list[list[Cell]], str]:
+        """The environment's drawing of each observation, and a note if it raises an error."""
+        from trca.envs.registration import env_class
+
+        if rollout.turns:
+            return [], ""  # a role of a team acts in some turns only
+        actions = ["", *(step.action for step in rollout.steps)]
+        seen = [*(step.observation for step in rollout.steps), rollout.last_observation]
+        turns = list(zip(actions, seen, strict=True))
+        try:
+            return drawings_of(env_class(self.settings.env), rollout.instruction, turns), ""
+        except Exception as error:  # code of the user
+            return [], f"Turns are not drawn: draw_turns raised {words(error)}"
 
     def _tokens(self, step: Step) -> list[list[Any]]:
         """Text, probability (None if unrecorded) and membership in the action, by token."""

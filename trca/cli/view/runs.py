@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from operator import eq
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
@@ -62,6 +65,19 @@ class RecordedRun:
     def __init__(self, folder: RunFolder) -> None:
         self.folder = folder
         self._lock, self._indexing = Lock(), Lock()
+
+    def version(self) -> object:
+        """A value that changes with the metrics and with the recorded iterations."""
+        files = [iteration_files(self.folder, kind) for kind in KINDS]
+        return files, versions(self.folder.path / "metrics.jsonl")
+
+    def reached(self, kind: Kind) -> dict[int, float]:
+        """Trajectories at the end of each recorded iteration, as far as metrics are written."""
+        rows = self.folder.metrics()
+        numbers = [row["iteration"] for row in rows]
+        counts = [0, *(row.get("trajectories") or 0 for row in rows)]
+        files = sorted(iteration_files(self.folder, kind))
+        return {iteration: counts[bisect_right(numbers, iteration)] for iteration in files}
 
     def about(self) -> dict[str, Any]:
         """Name, recorded iterations by kind, operators with their meanings, and metrics."""
@@ -141,6 +157,44 @@ class RecordedRun:
         fields = ("id", "category", "description")
         operators = library.operators if library else ()
         return [{name: getattr(each, name) for name in fields} for each in operators]
+
+
+def stops(runs: Sequence[RecordedRun], kind: Kind) -> list[dict[str, Any]]:
+    """The recorded iterations that the page shows together, in order.
+
+    With every iteration of a run, the page shows the iterations of the other runs that have the
+    nearest number of trajectories. Without metrics, iterations are compared by number.
+
+    Returns:
+        For each stop ``at``, the iteration of each run (None for a run without rollouts);
+        ``reached``, their trajectories; and ``start``: whether the page opens here, at the best
+        match for the end of a run.
+    """
+    reached = [run.reached(kind) for run in runs]
+    counted = all(any(counts.values()) for counts in reached)
+    places = reached if counted else [{i: float(i) for i in counts} for counts in reached]
+    gaps: dict[tuple[int | None, ...], float] = {}
+    for own in places:
+        for iteration, place in own.items():
+            at = [iteration if each is own else _nearest(each, place) for each in places]
+            shown = [each[i] for each, i in zip(places, at, strict=True) if i is not None]
+            gaps[tuple(at)] = max(shown) - min(shown)
+    ordered = sorted(gaps, key=lambda at: [i or 0 for i in at])
+    lasts = [max(each, default=0) for each in places]
+    ends = [at for at in reversed(ordered) if any(map(eq, at, lasts))]
+    start = min(ends, key=gaps.__getitem__, default=None)
+    return [
+        {
+            "at": at,
+            "reached": [counts.get(i or 0) for counts, i in zip(reached, at, strict=True)],
+            "start": at == start,
+        }
+        for at in ordered
+    ]
+
+
+def _nearest(places: dict[int, float], place: float) -> int | None:
+    return min(places, key=lambda i: (abs(places[i] - place), i), default=None)
 
 
 @lru_cache(maxsize=64)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from hashlib import sha256
 from typing import Annotated, Any, Final
 
 from fastapi import FastAPI, HTTPException, Query, Request, Response
+from fastapi.responses import JSONResponse
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from trca.cli.view.bundle import POLICY, read
-from trca.cli.view.runs import RecordedRun
+from trca.cli.view.runs import KINDS, RecordedRun, stops
 from trca.runs.rollout_files import Kind
 
 HOST: Final = "127.0.0.1"
@@ -55,8 +57,16 @@ def create_app(runs: Sequence[RecordedRun]) -> FastAPI:
         return Response(read(name), media_type=_FILES[name])
 
     @app.get("/api/runs")
-    def about() -> list[dict[str, Any]]:
-        return [run.about() for run in runs]
+    def about(request: Request) -> Response:
+        # The tag is older than the answer: a change in between is news for the next request.
+        tag = f'"{sha256(repr([run.version() for run in runs]).encode()).hexdigest()}"'
+        if request.headers.get("If-None-Match") == tag:
+            return Response(status_code=304, headers={"ETag": tag})
+        known = {
+            "runs": [run.about() for run in runs],
+            "stops": {kind: stops(runs, kind) for kind in KINDS},
+        }
+        return JSONResponse(known, headers={"ETag": tag})
 
     @app.get("/api/runs/{number}/{kind}/{iteration}/groups")
     def groups(

@@ -8,11 +8,12 @@ For example::
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Final
 
 from trca.envs.alfworld.adapter import ALFWorldAdapter
 from trca.envs.alfworld.data.sources import game_source
+from trca.envs.alfworld.drawing import draw_room
 from trca.envs.alfworld.pages import REJECTED
 from trca.envs.alfworld.players import (
     demonstrated_action,
@@ -21,6 +22,7 @@ from trca.envs.alfworld.players import (
     walkthrough,
 )
 from trca.envs.alfworld.simulator import Simulator
+from trca.envs.drawing import Drawing, Turn
 from trca.envs.panel import Tasks
 from trca.envs.text_env import Gold, Outcome, TextEnv
 
@@ -109,6 +111,11 @@ class ALFWorldEnv(TextEnv):
         """The next milestone of a known plan, such as ``heat mug``, or an object to find."""
         adapter = self.adapter
         return demonstrated_subgoal(adapter.binding, adapter.beliefs)
+
+    @classmethod
+    def draw_turns(cls, instruction: str, turns: Sequence[Turn]) -> Sequence[Drawing]:
+        """The room as a map: receptacles, their contents, the agent's place and hand."""
+        return draw_room(instruction, turns)
 
     @property
     def instruction(self) -> str:

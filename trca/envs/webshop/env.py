@@ -9,16 +9,19 @@ For example::
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
 from trca.common.names import unknown
+from trca.envs.drawing import Drawing, Turn
 from trca.envs.text_env import Outcome, TextEnv
 from trca.envs.webshop.adapter import WebShopAdapter
 from trca.envs.webshop.data.catalogue import Catalogue, Compat
 from trca.envs.webshop.data.sources import open_catalogue
+from trca.envs.webshop.drawing import draw_shop
 from trca.envs.webshop.players import demonstrated_action, oracle_action
 from trca.envs.webshop.reading import SEARCH_OFFER
 from trca.envs.webshop.simulator import SEARCH, Simulator
@@ -117,6 +120,11 @@ class WebShopEnv(TextEnv):
     def demonstrator_action(self) -> str:
         """A sensible next action, derived from the agent's observations."""
         return demonstrated_action(self.adapter.beliefs, self._transcript[-1][2])
+
+    @classmethod
+    def draw_turns(cls, instruction: str, turns: Sequence[Turn]) -> Sequence[Drawing]:
+        """The pages of the shop: search box, results, product with its options."""
+        return draw_shop(instruction, turns)
 
     def random_action(self, rng: np.random.Generator) -> str:
         """An admissible action, drawn uniformly. A search gets random words of the instruction."""

@@ -45,6 +45,7 @@ function groupPage(group, number, side, meanings, go) {
         group.rollouts.length > 1 ? el("button", {
           class: "tab wide", "aria-pressed": side, onclick: () => go({ side: side ? "" : "1" }),
         }, "side by side") : null,
+        !side && rollout.drawings.length ? textButton() : null,
         el("span", { class: "keys" }, el("kbd", {}, "j"), el("kbd", {}, "k"), " next, previous"))),
     side ? sideBySide(group, meanings, go) : oneRollout(group, rollout, meanings),
   ];
@@ -58,8 +59,8 @@ function oneRollout(group, rollout, meanings) {
         k === 0 ? "≥ 0.9" : low ? `≥ ${low}` : "less"))),
       el("span", { class: "tokens" }, el("span", { class: "act" }, "action"))),
     el("ol", { class: "turns" }, rollout.steps.map((step, k) =>
-      turn(step, k, group.rollouts.length, meanings))),
-    el("section", { class: "turn end" }, el("pre", {}, rollout.last_observation),
+      turn(step, rollout.drawings[k], k, group.rollouts.length, meanings))),
+    el("section", { class: "turn end" }, observed(rollout.last_observation, rollout.drawings.at(-1)),
       el("p", { class: rollout.won ? "verdict won" : "verdict lost" },
         `${verdict(rollout)} after ${rollout.steps.length} steps, score ${rollout.score}`)),
   ];
@@ -112,12 +113,35 @@ function toTurn(k) {
   document.getElementById(`turn${k}`).scrollIntoView({ behavior: "smooth", block: "center" });
 }
 
-function turn(step, k, size, meanings) {
+// The text of an observation, and the environment's drawing of it. A drawing hides a long text.
+function observed(text, cells) {
+  return [
+    el("pre", { class: `observation${cells && text.length > 240 ? " long" : ""}` }, text),
+    cells ? el("div", { class: "drawing" }, cells.map((cell) => {
+      const chosen = new Set(cell.chosen);
+      return el("div", { class: `cell ${cell.mark || ""}${cell.wide ? " wide" : ""}` },
+        el("p", {}, el("b", {}, cell.name), cell.note ? el("span", { class: "quiet" }, ` ${cell.note}`) : null),
+        (cell.lines || []).map((line) => el("p", {}, line)),
+        cell.items?.length ? el("ul", {}, cell.items.map((item) =>
+          el("li", { "aria-current": chosen.has(item) && "true" }, item))) : null);
+    })) : null,
+  ];
+}
+
+function textButton() {
+  const page = document.body.classList;
+  const made = el("button", { class: "tab wide", "aria-pressed": page.contains("texts"), onclick: () => {
+    made.setAttribute("aria-pressed", page.toggle("texts"));
+  } }, "as text");
+  return made;
+}
+
+function turn(step, cells, k, size, meanings) {
   const shown = ROWS.filter(([key]) => step[key] !== undefined && step[key] !== null);
   return el("li", { class: "turn", id: `turn${k}` },
     el("div", { class: "number" }, k + 1),
     el("div", { class: "body" },
-      el("pre", { class: "observation" }, step.observation),
+      observed(step.observation, cells),
       step.thought ? el("p", { class: "thought" }, step.thought) : null,
       el("p", { class: step.accepted ? "action" : "action refused" },
         "› ", step.action || "(no action could be read)",

@@ -36,9 +36,9 @@ function percent(value) {
   return `${Math.round(100 * value)}%`;
 }
 
-// A line chart. Series: {name, color, points: [[x, y]], dots, dashed}.
-function chart(title, series, { percents = false, small = false } = {}) {
-  const [width, height] = small ? [230, 104] : [560, 260];
+// A line chart. Series: {name, color, points: [[x, y]], dots, dashed}; `over` draws on top of it.
+function chart(title, series, { percents = false, small = false, size = [560, 260], over = null } = {}) {
+  const [width, height] = small ? [230, 104] : size;
   const [left, right, top, bottom] = small ? [34, 8, 8, 18] : [54, 14, 12, 34];
   const points = series.flatMap((each) => each.points);
   const xs = points.map((p) => p[0]), ys = points.map((p) => p[1]);
@@ -76,6 +76,13 @@ function chart(title, series, { percents = false, small = false } = {}) {
         "stroke-dasharray": each.dashed ? "5 4" : null,
       }));
     }
+  }
+  if (over) {
+    const valueAt = (clientX) => {
+      const { left: edge, width: shown } = drawing.getBoundingClientRect();
+      return xMax * ((clientX - edge) / shown * width - left) / (width - left - right);
+    };
+    over(drawing, { x, valueAt, top, bottom: height - bottom });
   }
   const names = series.filter((each) => each.name);
   const legend = el("div", { class: "legend" }, names.map((each) => {

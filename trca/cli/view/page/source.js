@@ -5,7 +5,7 @@ const embedded = document.getElementById("data");
 function fromFile(data) {
   return {
     kinds: [data.kind],
-    about: async () => data.runs.map((run) => run.about),
+    about: async () => ({ runs: data.runs.map((run) => run.about), stops: data.stops }),
     list: async (run, kind, iteration, seen) => seen(data.runs[run].list),
     group: async (run, kind, iteration, number) => data.runs[run].groups[number],
   };
@@ -13,15 +13,22 @@ function fromFile(data) {
 
 function fromServer() {
   const known = new Map();
-  async function get(path) {
-    const reply = await fetch(path);
-    if (reply.ok) return reply.json();
+  let tag = "";
+  async function ask(path, headers = {}) {
+    const reply = await fetch(path, { headers });
+    if (reply.ok || reply.status === 304) return reply;
     const { detail } = await reply.json().catch(() => ({}));  // an error of the server is no JSON
     throw new Error(detail || reply.statusText);
   }
+  const get = async (path) => (await ask(path)).json();
   return {
     kinds: ["train", "eval"],
-    about: () => get("api/runs"),
+    // Gives null where nothing is new since the last call.
+    about: async () => {
+      const reply = await ask("api/runs", tag ? { "If-None-Match": tag } : {});
+      tag = reply.headers.get("ETag");
+      return reply.status === 304 ? null : reply.json();
+    },
     // Gives page after page, so that the first groups show at once.
     list: async (run, kind, iteration, seen) => {
       const at = `api/runs/${run}/${kind}/${iteration}/groups`;

@@ -3,19 +3,25 @@
 const STEP = 60;
 const OUTCOMES = [["", "any outcome"], ["all", "all won"], ["mixed", "some won"], ["none", "none won"]];
 const filters = { task: "", type: "", outcome: "", operator: "" };
-let runs = [], meanings = new Map(), lists = [], order = [], turnOf = 0, listed = "";
+const POLL_MS = 4000;
+let runs = [], stops = {}, meanings = new Map(), lists = [], order = [], turnOf = 0, listed = "";
 
 function place() {
   const given = Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
   const kind = source.kinds.includes(given.kind) ? given.kind : firstKind();
-  const known = runs.map((run) => run.iterations[kind] || []);
-  const shared = (known[0] || []).filter((each) => known.every((one) => one.includes(each))).at(-1);
-  const at = known.map((one, k) => {
-    const asked = Number(given[`i${k}`]);
-    return one.includes(asked) ? asked : shared ?? one.at(-1);
-  });
+  const asked = runs.map((run, k) => (run.iterations[kind] || []).find((each) => each === Number(given[`i${k}`])));
+  const first = asked.findIndex((each) => each);
+  const near = first < 0 ? (stops[kind] || []).find((stop) => stop.start)?.at : stopOf(kind, first, asked[first]);
+  const at = runs.map((run, k) => asked[k] || (near || [])[k]);
   return { view: given.view || "list", kind, at, run: Number(given.run) || 0,
     group: Number(given.group) || 0, rollout: Number(given.rollout) || 0, side: given.side || "" };
+}
+
+// The iterations that are shown with an iteration of a run: those with the nearest trajectories.
+function stopOf(kind, run, iteration) {
+  const gap = ({ reached }) => Math.abs(reached[0] - reached.at(-1)) || 0;
+  const found = stops[kind].filter((stop) => stop.at[run] === iteration);
+  return found.reduce((best, stop) => (gap(stop) < gap(best) ? stop : best)).at;
 }
 
 function firstKind() {
@@ -25,25 +31,32 @@ function firstKind() {
 
 // Goes to the present place with changes; returns once it is drawn.
 function go(changes, replace = false) {
-  const now = place();
-  const at = changes.at || now.at;
-  const next = { ...now, ...changes };
+  address({ ...place(), ...changes }, replace);
+  return draw();
+}
+
+function address(next, replace) {
   const hash = new URLSearchParams({ view: next.view, kind: next.kind });
-  at.forEach((iteration, k) => iteration && hash.set(`i${k}`, iteration));
+  next.at.forEach((iteration, k) => iteration && hash.set(`i${k}`, iteration));
   if (next.view === "group") {
     for (const name of ["run", "group", "rollout", "side"]) hash.set(name, next[name]);
   }
   history[replace ? "replaceState" : "pushState"](null, "", `#${hash}`);
-  return draw();
+}
+
+// Replaces the content of an element; the focus stays on the control with the same id.
+function show(id, nodes) {
+  const focused = document.activeElement?.id;
+  document.getElementById(id).replaceChildren(...flat(nodes));
+  if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
 }
 
 async function draw() {
   const turn = ++turnOf, now = place();
-  const main = document.getElementById("main");
-  document.getElementById("head").replaceChildren(...heading(now));
+  show("head", heading(now));
   try {
     if (now.view === "training") {
-      main.replaceChildren(...flat(trainingPage(runs)));
+      show("main", trainingPage(now));
     } else if (now.view === "group") {
       await load(now);
       const group = await source.group(now.run, now.kind, now.at[now.run], now.group);
@@ -51,15 +64,42 @@ async function draw() {
       const number = Math.min(now.rollout, group.rollouts.length - 1);
       const page = groupPage(group, number, Boolean(now.side), meanings, go);
       const name = runs.length > 1 ? el("p", { class: "quiet" }, runs[now.run].name) : null;
-      main.replaceChildren(...flat([name, page]));
+      show("main", [name, page]);
     } else {
-      if (`${now.kind} ${now.at}` !== listed) main.replaceChildren(el("p", { class: "quiet" }, "reading…"));
-      await load(now, () => turn === turnOf && main.replaceChildren(...flat(listPage(now))));
-      if (turn === turnOf) main.replaceChildren(...flat(listPage(now)));
+      const curve = () => el("section", { id: "picker" }, picker(now));
+      if (`${now.kind} ${now.at}` !== listed) show("main", [curve(), el("p", { class: "quiet" }, "reading…")]);
+      await load(now, () => turn === turnOf && show("main", [curve(), listPage(now)]));
+      if (turn === turnOf) show("main", [curve(), listPage(now)]);
     }
   } catch (error) {
-    if (turn === turnOf) main.replaceChildren(el("p", { class: "note" }, error.message));
+    if (turn === turnOf) show("main", [el("p", { class: "note" }, error.message)]);
   }
+}
+
+function picker(now) {
+  const counts = runs.map((run, k) => metricAt(run, "trajectories", now.at[k]));
+  const differ = now.at.some((iteration, k) => counts[k] ? counts[k] !== counts[0] : iteration !== now.at[0]);
+  const measured = runs.some((run) => column(run, "success_rate").length);
+  return [measured ? successCurve(now, true) : null, el("p", { class: "quiet", role: "status" },
+    differ ? `Not the same number of trajectories. ${runs.map((run, k) => described(run, now.at[k])).join("; ")}.` : null)];
+}
+
+// Shows what a running run has written since, and leaves the list and the rollout as they are.
+async function update() {
+  if (document.hidden || document.activeElement?.matches("header select")) return;
+  const found = await source.about().catch(() => null);  // the server may be back at the next try
+  if (!found) return;
+  const now = place();
+  address(now, true);
+  take(found);
+  show("head", heading(now));
+  if (now.view === "training") show("main", trainingPage(now));
+  else if (document.getElementById("picker")) show("picker", picker(now));
+}
+
+function take(found) {
+  ({ runs, stops } = found);
+  meanings = new Map(runs.flatMap((run) => run.operators.map((each) => [each.id, each])));
 }
 
 function flat(nodes) {
@@ -84,28 +124,26 @@ async function load(now, seen = () => {}) {
 
 function heading(now) {
   const link = (view, words) => el("button", {
-    class: "link", "aria-pressed": now.view === view || (view === "list" && now.view === "group"),
+    class: "link", id: `to-${view}`, "aria-pressed": now.view === view || (view === "list" && now.view === "group"),
     onclick: () => go({ view }),
   }, words);
   const kinds = source.kinds.filter((kind) => runs.some((run) => (run.iterations[kind] || []).length));
-  const picks = now.view === "training" ? [] : runs.map((run, k) => choice(
+  const view = now.view === "training" ? "training" : "list";
+  const picks = runs.map((run, k) => choice(
     `iteration of ${run.name}`, (run.iterations[now.kind] || []).map((i) => [i, `${runs.length > 1 ? run.name : "iteration"} ${i}`]), now.at[k],
-    (value) => {
-      const at = now.at.map((old, n) => (n === k ? Number(value) : old));
-      go({ view: "list", at });
-    }));
+    (value) => go({ view, at: stopOf(now.kind, k, Number(value)) }), `pick${k}`));
   return [
     el("div", { class: "brand" }, el("b", {}, runs.map((run) => run.name).join("  |  ")),
       el("span", { class: "quiet" }, ` ${[...new Set(runs.map((run) => `${run.algorithm} · ${run.env}`))].join(" | ")}`)),
     el("nav", {}, link("list", "Rollouts"), link("training", "Training"),
-      now.view !== "training" && kinds.length > 1 ? choice("kind", kinds.map((kind) =>
+      kinds.length > 1 ? choice("kind", kinds.map((kind) =>
         [kind, kind === "train" ? "training" : "held out"]), now.kind,
-      (kind) => go({ view: "list", kind, at: runs.map(() => 0) })) : null, picks),
+      (kind) => go({ view, kind, at: runs.map(() => 0) }), "kind") : null, picks),
   ];
 }
 
-function choice(label, options, value, changed) {
-  const made = el("select", { "aria-label": label, onchange: () => changed(made.value) },
+function choice(label, options, value, changed, id = null) {
+  const made = el("select", { id, "aria-label": label, onchange: () => changed(made.value) },
     options.map(([key, words]) => el("option", { value: key, selected: String(key) === String(value) }, words)));
   return made;
 }
@@ -233,9 +271,9 @@ document.addEventListener("keydown", (event) => {
 window.addEventListener("popstate", draw);
 
 source.about().then((found) => {
-  runs = found;
-  meanings = new Map(runs.flatMap((run) => run.operators.map((each) => [each.id, each])));
+  take(found);
   document.title = `${runs.map((run) => run.name).join(", ")} – TRCA rollouts`;
+  if (!embedded) setInterval(update, POLL_MS);
   return draw();
 }).catch((error) => {
   document.getElementById("main").replaceChildren(el("p", { class: "note" }, error.message));
