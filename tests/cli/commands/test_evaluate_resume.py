@@ -23,10 +23,11 @@ ONE_BY_ONE = "--set=engine_config.concurrency=1"
 
 
 @contextmanager
-def endpoint(pause_s=0.0, allowed=()):
+def endpoint(pause_s=0.0, allowed=(), interrupts=0):
     """A server whose answers depend on the seed of the request only; yields its URL and the seeds.
 
-    After the allowed number of answers it is down, until `allowed` is empty.
+    After the allowed number of answers it is down, until `allowed` is empty. Before the answer with
+    the number ``interrupts``, the client is interrupted as by Ctrl-C.
     """
     seeds = []
 
@@ -35,6 +36,9 @@ def endpoint(pause_s=0.0, allowed=()):
             request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             time.sleep(pause_s)
             seeds.append(request["seed"])
+            if len(seeds) == interrupts:
+                os.kill(os.getpid(), signal.SIGINT)
+                time.sleep(0.5)
             text = f"<action>{ACTIONS[request['seed'] % len(ACTIONS)]}</action>"
             message = {"index": 0, "finish_reason": "stop", "message": {"content": text}}
             usage = {"prompt_tokens": 100, "completion_tokens": 10}
@@ -75,8 +79,8 @@ def results(folder):
     return told["outcomes"], told["endpoint"], said
 
 
-def stopped_at(url, wanted, send, *more):
-    """Starts the command as a process, and sends it a signal after some episodes."""
+def killed_at(url, wanted, *more):
+    """Starts the command as a process, and kills it after some episodes."""
     command = [sys.executable, "-m", "trca", "evaluate", f"--base-url={url}", *COMMON, *more]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     deadline = time.monotonic() + 120
@@ -84,12 +88,12 @@ def stopped_at(url, wanted, send, *more):
         assert process.poll() is None, process.stdout.read()
         assert time.monotonic() < deadline
         time.sleep(0.01)
-    os.kill(process.pid, send)
-    return process.communicate()[0], process.returncode
+    process.kill()
+    process.communicate()
 
 
 def test_a_killed_evaluation_continues_with_the_episodes_that_it_has_not_played(folder):
-    with endpoint(0.05) as (url, seeds):
+    with endpoint(0.02) as (url, seeds):
         evaluate(url, ONE_BY_ONE)
         outcomes, _, said = results(folder)
         assert len(outcomes) == 12
@@ -97,7 +101,7 @@ def test_a_killed_evaluation_continues_with_the_episodes_that_it_has_not_played(
             path.unlink()
         requests = sorted(seeds)
         seeds.clear()
-        stopped_at(url, 7, signal.SIGKILL, ONE_BY_ONE)
+        killed_at(url, 7, ONE_BY_ONE)
         [kept] = folder.glob("outputs/*.episodes")
         played = len([*kept.glob("seed-*.parquet")])
         assert 7 <= played < 12
@@ -117,10 +121,10 @@ def test_a_killed_evaluation_continues_with_the_episodes_that_it_has_not_played(
 
 
 def test_ctrl_c_keeps_the_episodes_and_another_evaluation_does_not_continue_with_them(folder):
-    with endpoint(0.05) as (url, _):
-        output, code = stopped_at(url, 3, signal.SIGINT)
-        assert code == 130
-        assert "episodes are kept: the same command with --resume" in output
+    with endpoint(interrupts=20) as (url, _):
+        result = evaluate(url, ONE_BY_ONE, call=trca)
+        assert result.exit_code == 130
+        assert "episodes are kept: the same command with --resume" in result.output
         [kept] = folder.glob("outputs/*.episodes")
         for changed, words in (
             ("--model=n", "has model: 'm', not 'n'"),
@@ -129,14 +133,14 @@ def test_ctrl_c_keeps_the_episodes_and_another_evaluation_does_not_continue_with
             ("--tasks=5", "has panel: "),
             ("--set=history_length=1", "has history_length: 2, not 1"),
         ):
-            said = evaluate(url, "--resume", changed, call=refused)
+            said = evaluate(url, ONE_BY_ONE, "--resume", changed, call=refused)
             assert words in said
             assert kept.name in said
         about = json.loads((kept / "evaluation.json").read_text())
         (kept / "evaluation.json").write_text(json.dumps({**about, "trca": "3.0.0"}))
-        assert "has trca: '3.0.0', not" in evaluate(url, "--resume", call=refused)
+        assert "has trca: '3.0.0', not" in evaluate(url, ONE_BY_ONE, "--resume", call=refused)
         (kept / "evaluation.json").write_text(json.dumps(about))
-        evaluate(url, "--resume")
+        evaluate(url, ONE_BY_ONE, "--resume")
     assert len(results(folder)[0]) == 12
 
 
