@@ -6,7 +6,6 @@ import sys
 import time
 from types import SimpleNamespace
 
-import gymnasium
 import numpy as np
 import pytest
 
@@ -19,6 +18,8 @@ from trca.envs.text_env import MissingPartError
 NATIVE = """\
 import ctypes
 import re
+
+import gymnasium
 
 from tests.toy import Rooms
 from trca.envs import TextEnv
@@ -39,6 +40,18 @@ class Native(Rooms):
 
 class NoOracle(Native):
     oracle_action = TextEnv.oracle_action
+
+
+class Halved(gymnasium.RewardWrapper):
+    def reward(self, reward):
+        return reward / 2
+
+
+def halved(**settings):
+    return Halved(Rooms(**settings))
+
+
+halved.adapter_class, halved.library = Rooms.adapter_class, Rooms.library
 """
 
 
@@ -113,7 +126,7 @@ def test_an_exception_arrives_with_its_class_and_line(process):
     process.reset(options={"task": "train-0"})
     with pytest.raises(LookupError, match="no way") as caught:
         process.step("go away")
-    assert caught.value.__notes__ == ["in NoOracle, at native.py:17 in take_action"]
+    assert caught.value.__notes__ == ["in NoOracle, at native.py:19 in take_action"]
 
 
 def test_a_missing_part_is_no_failure(process, capfd):
@@ -134,20 +147,8 @@ def test_the_process_ends_with_its_environment():
     assert process.poll() is not None
 
 
-class Halved(gymnasium.RewardWrapper):
-    def reward(self, reward):
-        return reward / 2
-
-
-def halved(**settings):
-    return Halved(Rooms(**settings))
-
-
-halved.adapter_class, halved.library = Rooms.adapter_class, Rooms.library
-
-
-def test_wrappers_of_the_environment_stay_and_closing_ends_the_process():
-    env = make(halved, isolation="process")
+def test_wrappers_of_the_environment_stay_and_closing_ends_the_process(tmp_path):
+    env = make(native(tmp_path).replace("Native", "halved"), isolation="process")
     env.reset(options={"task": "train-1"})
     assert env.step("take key")[1] == 0.5
     process = env.unwrapped._process
