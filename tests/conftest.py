@@ -1,5 +1,6 @@
 """Settings of all tests, and their shared Ray cluster."""
 
+import gc
 import os
 import signal
 import socket
@@ -24,6 +25,12 @@ if find_spec("ray") is not None:  # `make test-versions` has no Ray
 
 settings.register_profile("suite", deadline=None)
 settings.load_profile("suite")
+
+
+def pytest_collection_finish() -> None:
+    """Spares garbage collections the objects of all imported libraries."""
+    gc.collect()
+    gc.freeze()
 
 
 STUCK_S = 900
