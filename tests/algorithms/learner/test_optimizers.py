@@ -58,7 +58,7 @@ def own_file(tmp_path_factory):
     return path
 
 
-@pytest.fixture(params=["muon", "own"])
+@pytest.fixture(params=[pytest.param("muon", marks=pytest.mark.slow), "own"])
 def optimizer(request, own_file):
     return MUON if request.param == "muon" else f"{own_file}:momentum"
 
