@@ -18,10 +18,9 @@ from trca.cli.view.runs import RecordedRun
 from trca.runs.folder import RunFolder
 
 RUNS = ["trained", "imitated", "swept/trials/00*"]
-FAST = ("TRCA", "TurnPPO")
 AMPLIFIED = {"StepSearch": 1}
 """Iterations to compare of an algorithm whose later updates amplify the rounding of a CPU."""
-TRAINED = [n if n in FAST else pytest.param(n, marks=pytest.mark.slow) for n in ALGORITHMS]
+TRAINED = [n if n == "TRCA" else pytest.param(n, marks=pytest.mark.slow) for n in ALGORITHMS]
 
 
 def recorded(name):
