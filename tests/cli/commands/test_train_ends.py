@@ -5,10 +5,9 @@ import shlex
 
 import pytest
 from rich.console import Console
-from typer.testing import CliRunner
 
+from tests.cli.calls import done
 from trca.algorithms.settings.parameters import TextParameters, in_environment, switch
-from trca.cli import app
 from trca.cli.commands.train import build_start, failure_table, next_steps, start_lines
 from trca.common.json_lines import read_lines
 from trca.records.rollout import Incident
@@ -43,17 +42,14 @@ def test_only_grpo_with_the_tiny_policy_gets_another_learning_rate(
 
 def test_the_learning_rate_reaches_the_settings(tmp_path):
     command = another_algorithm(tmp_path, "TRCA", "tiny")
-    result = CliRunner().invoke(app, [*command, "--dry-run", f"--storage-path={tmp_path}"])
-    assert result.exit_code == 0, result.output
-    assert "algorithm: GRPO\n" in result.output
-    assert "lr: 0.0002\n" in result.output
+    output = done(*command, "--dry-run", f"--storage-path={tmp_path}")
+    assert "algorithm: GRPO\n" in output
+    assert "lr: 0.0002\n" in output
 
 
 def test_another_algorithm_after_imitation_has_a_group_to_compare(tmp_path):
     command = another_algorithm(tmp_path, "Imitation", "tiny", group_size=1)
-    result = CliRunner().invoke(app, [*command, "--dry-run", f"--storage-path={tmp_path}"])
-    assert result.exit_code == 0, result.output
-    assert "group_size: 8\n" in result.output
+    assert "group_size: 8\n" in done(*command, "--dry-run", f"--storage-path={tmp_path}")
 
 
 def test_another_algorithm_after_a_run_with_a_users_rule_has_its_own_rule(tmp_path):
@@ -66,11 +62,9 @@ def test_another_algorithm_after_a_run_with_a_users_rule_has_its_own_rule(tmp_pa
     (command,) = [c for c, _ in next_steps(run, settings) if c.startswith("trca train")]
     arguments = shlex.split(command)[1:]
     dry = ["--dry-run", f"--storage-path={tmp_path}"]
-    result = CliRunner().invoke(app, [*arguments, *dry])
-    assert result.exit_code == 0, result.output
-    assert "credit: gigpo\n" in result.output
-    result = CliRunner().invoke(app, [*arguments, *dry, f"--set=credit={rule}:mine"])
-    assert f"credit: {rule}:mine\n" in result.output
+    assert "credit: gigpo\n" in done(*arguments, *dry)
+    own = done(*arguments, *dry, f"--set=credit={rule}:mine")
+    assert f"credit: {rule}:mine\n" in own
 
 
 STUCK = "StuckError: environment Rooms: step('go') has not returned for 300 s"
