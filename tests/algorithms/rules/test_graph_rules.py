@@ -185,10 +185,13 @@ def test_a_failed_rollout_is_credited_for_a_step_that_wins_elsewhere():
     """One goes 0, 1, 2 and wins; rollout 1 visits 0, 1, 1, 3 and fails in 4.
 
     Distances: d(2) = 1, d(1) = 2, d(0) = 3, unreachable 4. R = 10 / 2^d of where a step leads: from
-    0 both lead to 1; from 1 to 2, 1 and 3: 5, 2.5 and 0.625; mean 65/24.
+    0 both lead to 1; from 1 to 2, 1 and 3: 5, 2.5 and 0.625; mean 65/24. The longer way of another
+    group changes nothing.
     """
-    batch = step_batch([3, 4], [0, 0], [0, 0, 1, 0, 0, 0, 0], [0, 1, 2, 0, 1, 1, 3], ends=[9, 4])
-    expected = [0, 5 - 65 / 24, 0, 0, 2.5 - 65 / 24, 0.625 - 65 / 24, 0]
+    contexts = [0, 1, 2, 0, 1, 1, 3, *range(6)]
+    rewards = [0, 0, 1, 0, 0, 0, 0, *[0] * 5, 1]
+    batch = step_batch([3, 4, 6], [0, 0, 1], rewards, contexts, ends=[9, 4, 9])
+    expected = [0, 5 - 65 / 24, 0, 0, 2.5 - 65 / 24, 0.625 - 65 / 24, *[0] * 7]
     np.testing.assert_allclose(nearness_credit(batch), expected)
 
 
