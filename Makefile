@@ -1,6 +1,7 @@
 # make train   sets up what training needs and trains the embedded quickstart
 # make test    sets everything up and runs the tests
-# make quick   runs the fast tests that start neither Ray nor a model; make quick PART=envs those of tests/envs
+# make quick   runs the fast tests that start neither Ray nor a model; make quick PART=envs the fast tests of tests/envs
+#              that do not start Ray
 # make test-slow  runs the tests that start clusters and several learners, and kill them
 # make test-vllm  sets up an environment with vLLM and runs the tests of the vLLM engine
 # make test-smollm2  fetches a pretrained language model, and imitates and trains with it, on vLLM too
@@ -51,7 +52,7 @@ test: .venv/.ready
 	$(PYTEST) -m "not slow"
 
 quick: .venv/.ready
-	$(PYTEST) -m "not slow" $(if $(PART),tests/$(PART),$(QUICK))
+	$(PYTEST) -m "not slow" --no-ray $(if $(PART),tests/$(PART),$(QUICK))
 
 test-slow: .venv/.ready
 	$(PYTEST) -m slow

@@ -1,5 +1,6 @@
 """Settings of all tests, and their shared Ray cluster."""
 
+import gc
 import os
 import signal
 import socket
@@ -24,6 +25,28 @@ if find_spec("ray") is not None:  # `make test-versions` has no Ray
 
 settings.register_profile("suite", deadline=None)
 settings.load_profile("suite")
+
+
+WITH_RAY = {"cluster", "runs", "adapter_run"}
+"""Fixtures that start Ray here or in a process."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--no-ray", action="store_true", help="leave out the tests that start Ray")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("no_ray"):
+        starts = [not WITH_RAY.isdisjoint(getattr(item, "fixturenames", ())) for item in items]
+        left_out = [item for item, ray in zip(items, starts, strict=True) if ray]
+        items[:] = [item for item, ray in zip(items, starts, strict=True) if not ray]
+        config.hook.pytest_deselected(items=left_out)
+
+
+def pytest_collection_finish() -> None:
+    """Spares garbage collections the objects of all imported libraries."""
+    gc.collect()
+    gc.freeze()
 
 
 STUCK_S = 900

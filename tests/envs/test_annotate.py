@@ -108,7 +108,7 @@ def test_the_annotation_does_not_change_the_environment():
 
 
 @given(st.text())
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_any_action_is_judged(one_env, action):
     one_env.reset(seed=0)
     for text in (action, f"go to {action}", f"take {action} from desk 1"):

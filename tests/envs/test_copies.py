@@ -7,7 +7,6 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import cloudpickle  # type: ignore[import-untyped]
@@ -119,23 +118,22 @@ def test_a_deep_copy_shares_the_rubric_and_judges_alone() -> None:
     assert other.get_wrapper_attr("judge") is not env.get_wrapper_attr("judge")
 
 
-@pytest.mark.parametrize("name", ["alfworld", "webshop", "searchqa"])
-def test_another_process_continues_a_pickle(name: str, tmp_path: Path) -> None:
-    env = make(name)
-    env.reset(seed=3)
-    played(env, 3)
-    pickled = pickle.dumps(env)
-    assert len(pickled) < 65_536
-    (tmp_path / "env").write_bytes(pickled)
-    program = f"""
-import pickle
+def test_another_process_continues_a_pickle() -> None:
+    envs = [make(name) for name in ("alfworld", "webshop", "searchqa")]
+    for env in envs:
+        env.reset(seed=3)
+        played(env, 3)
+        assert len(pickle.dumps(env)) < 65_536
+    program = """
+import pickle, sys
 from tests.envs.test_copies import played
-with open({str(tmp_path / "env")!r}, "rb") as file:
-    env = pickle.load(file)
-print(repr(played(env, 10)))
+for env in pickle.load(sys.stdin.buffer):
+    print(repr(played(env, 10)))
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.stdout.strip() == repr(played(env, 10)), done.stderr
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, input=pickle.dumps(envs), capture_output=True)
+    expected = [repr(played(env, 10)) for env in envs]
+    assert done.stdout.decode().splitlines() == expected, done.stderr
 
 
 @every_copy

@@ -6,7 +6,6 @@ import sys
 import time
 from types import SimpleNamespace
 
-import gymnasium
 import numpy as np
 import pytest
 
@@ -19,6 +18,8 @@ from trca.envs.text_env import MissingPartError
 NATIVE = """\
 import ctypes
 import re
+
+import gymnasium
 
 from tests.toy import Rooms
 from trca.envs import TextEnv
@@ -39,12 +40,32 @@ class Native(Rooms):
 
 class NoOracle(Native):
     oracle_action = TextEnv.oracle_action
+
+
+class Halved(gymnasium.RewardWrapper):
+    def reward(self, reward):
+        return reward / 2
+
+
+def halved(**settings):
+    return Halved(Rooms(**settings))
+
+
+halved.adapter_class, halved.library = Rooms.adapter_class, Rooms.library
 """
 
 
 def native(folder):
     (folder / "native.py").write_text(NATIVE)
     return f"{folder / 'native.py'}:Native"
+
+
+@pytest.fixture(scope="module")
+def process(tmp_path_factory):
+    """An environment in a child process, which the tests that call `reset` first share."""
+    env = make(native(tmp_path_factory.mktemp("native")).replace("Native", "NoOracle"))
+    yield env
+    env.close()
 
 
 def episode(env, task_id, seed):
@@ -90,45 +111,35 @@ def test_a_step_that_holds_the_interpreter_is_killed_and_the_next_environment_pl
     run_to_end(pool.close())
 
 
-def test_a_crash_is_an_exception_and_a_reset_starts_another_process(tmp_path):
-    env = make(native(tmp_path))
-    env.reset(options={"task": "train-0"})
+def test_a_crash_is_an_exception_and_a_reset_starts_another_process(process):
+    process.reset(options={"task": "train-0"})
     with pytest.raises(
-        RuntimeError, match=r"process of Native ended by SIGSEGV .* in step\('kn"
+        RuntimeError, match=r"process of NoOracle ended by SIGSEGV .* in step\('kn"
     ) as caught:
-        env.step("knock")
+        process.step("knock")
     assert not hasattr(caught.value, "__notes__")  # no line of this package
-    env.reset(options={"task": "train-1"})
-    assert env.step("take key")[4]["won"]
-    env.close()
+    process.reset(options={"task": "train-1"})
+    assert process.step("take key")[4]["won"]
 
 
-def test_an_exception_arrives_with_its_class_and_line(tmp_path):
-    env = make(native(tmp_path))
-    env.reset(options={"task": "train-0"})
+def test_an_exception_arrives_with_its_class_and_line(process):
+    process.reset(options={"task": "train-0"})
     with pytest.raises(LookupError, match="no way") as caught:
-        env.step("go away")
-    assert caught.value.__notes__ == ["in Native, at native.py:17 in take_action"]
-    env.close()
+        process.step("go away")
+    assert caught.value.__notes__ == ["in NoOracle, at native.py:19 in take_action"]
 
 
-def test_a_missing_part_is_no_failure(tmp_path, capfd):
-    env = make(native(tmp_path).replace("Native", "NoOracle"))
-    env.reset(options={"task": "train-0"})
+def test_a_missing_part_is_no_failure(process, capfd):
+    process.reset(options={"task": "train-0"})
     with pytest.raises(MissingPartError, match=r"NoOracle has no oracle_action"):
-        env.unwrapped.oracle_action()
-    env.close()
+        process.unwrapped.oracle_action()
     assert "Traceback" not in capfd.readouterr().err
 
 
-def test_the_process_ends_with_its_environment(tmp_path):
-    env = make(native(tmp_path))
+def test_the_process_ends_with_its_environment():
+    env = make(Rooms, isolation="process")
     process = env.unwrapped._process
     assert process.pid != os.getpid()
-    env.close()
-    assert process.poll() is not None
-    env = make(native(tmp_path))
-    process = env.unwrapped._process
     del env
     end = time.monotonic() + 30
     while process.poll() is None and time.monotonic() < end:
@@ -136,29 +147,18 @@ def test_the_process_ends_with_its_environment(tmp_path):
     assert process.poll() is not None
 
 
-class Halved(gymnasium.RewardWrapper):
-    def reward(self, reward):
-        return reward / 2
-
-
-def halved(**settings):
-    return Halved(Rooms(**settings))
-
-
-halved.adapter_class, halved.library = Rooms.adapter_class, Rooms.library
-
-
-def test_wrappers_of_the_environment_stay():
-    env = make(halved, isolation="process")
+def test_wrappers_of_the_environment_stay_and_closing_ends_the_process(tmp_path):
+    env = make(native(tmp_path).replace("Native", "halved"), isolation="process")
     env.reset(options={"task": "train-1"})
     assert env.step("take key")[1] == 0.5
+    process = env.unwrapped._process
     env.close()
+    assert process.poll() is not None
 
 
-def test_an_interrupted_call_ends_the_process_and_its_answer_is_not_taken(tmp_path, monkeypatch):
-    env = make(native(tmp_path))
-    env.reset(options={"task": "train-0"})
-    child = env.unwrapped
+def test_an_interrupted_call_ends_the_process_and_its_answer_is_not_taken(process, monkeypatch):
+    process.reset(options={"task": "train-0"})
+    child = process.unwrapped
 
     def interrupted():
         raise KeyboardInterrupt
@@ -166,12 +166,11 @@ def test_an_interrupted_call_ends_the_process_and_its_answer_is_not_taken(tmp_pa
     connection = SimpleNamespace(send=child._connection.send, recv=interrupted)
     monkeypatch.setattr(child, "_connection", connection)
     with pytest.raises(KeyboardInterrupt):
-        env.step("go")
+        process.step("go")
     assert child._process.poll() is not None
-    observation, _ = env.reset(options={"task": "train-1"})
+    observation, _ = process.reset(options={"task": "train-1"})
     assert "room" in observation
-    assert env.step("take key")[4]["won"]
-    env.close()
+    assert process.step("take key")[4]["won"]
 
 
 def test_control_c_in_a_terminal_does_not_reach_the_process():

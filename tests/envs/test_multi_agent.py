@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -163,8 +161,3 @@ def test_agents_or_a_team_must_be_given() -> None:
             parallel_env("alfworld", **wrong)
     with pytest.raises(ValueError, match="agents is 0"):
         parallel_env("alfworld", agents=0)
-
-
-def test_environments_do_not_load_pettingzoo() -> None:
-    program = "import sys, trca.envs; sys.exit('pettingzoo' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", program]).returncode == 0

@@ -9,19 +9,17 @@ import math
 import tarfile
 
 import pytest
-from typer.testing import CliRunner
 
+from tests.cli.calls import done
 from tests.goldens import record
 from trca.algorithms import ALGORITHMS
-from trca.cli.app import app
 from trca.cli.view.runs import RecordedRun
 from trca.runs.folder import RunFolder
 
 RUNS = ["trained", "imitated", "swept/trials/00*"]
-FAST = ("TRCA", "TurnPPO")
 AMPLIFIED = {"StepSearch": 1}
 """Iterations to compare of an algorithm whose later updates amplify the rounding of a CPU."""
-TRAINED = [n if n in FAST else pytest.param(n, marks=pytest.mark.slow) for n in ALGORITHMS]
+TRAINED = [n if n == "TRCA" else pytest.param(n, marks=pytest.mark.slow) for n in ALGORITHMS]
 
 
 def recorded(name):
@@ -76,12 +74,6 @@ def runs(tmp_path):
     return tmp_path
 
 
-def trca(*arguments):
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    assert result.exit_code == 0, result.output
-    return result.output
-
-
 def test_commands_read_the_runs_of_an_earlier_version(runs, tmp_path):
     folders = [path for pattern in RUNS for path in sorted(runs.glob(pattern))]
     assert len(folders) == 4
@@ -90,10 +82,10 @@ def test_commands_read_the_runs_of_an_earlier_version(runs, tmp_path):
         [*_, last] = run.about()["iterations"]["train"]
         groups = run.index("train", last).groups
         assert groups
-        assert groups[0]["task"] in " ".join(trca("inspect", folder).split())
-        trca("recredit", folder, "--credit=gigpo", f"--output={tmp_path}/change.json")
+        assert groups[0]["task"] in " ".join(done("inspect", folder).split())
+        done("recredit", folder, "--credit=gigpo", f"--output={tmp_path}/change.json")
         assert json.loads((tmp_path / "change.json").read_text())
-    table = trca("report", *folders, "--by=iterations", f"--output={tmp_path}/report")
+    table = done("report", *folders, "--by=iterations", f"--output={tmp_path}/report")
     assert all(name in table for name in ("TRCA", "GRPO", "Imitation"))
 
 
@@ -101,6 +93,6 @@ def test_commands_read_the_runs_of_an_earlier_version(runs, tmp_path):
 @pytest.mark.parametrize("name", ["trained", "imitated"])
 def test_a_run_of_an_earlier_version_is_continued_and_evaluated(cluster, runs, name):
     """A LoRA checkpoint holds the path of its base, so only a new one can be evaluated here."""
-    trca("train", f"--resume={runs / name}", "--iterations=3")
+    done("train", f"--resume={runs / name}", "--iterations=3")
     assert [row["iteration"] for row in RunFolder.open(runs / name).metrics()] == [1, 2, 3]
-    assert "2 tasks" in trca("evaluate", f"{runs / name}@last", "--tasks=2")
+    assert "2 tasks" in done("evaluate", f"{runs / name}@last", "--tasks=2")

@@ -22,7 +22,7 @@ def test_words_numbers_tags_and_phrases_are_one_token_each(tokenizer):
     ]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.text(max_size=40))
 def test_any_text_is_read_and_written_back(tokenizer, text):
     assert tokenizer.decode(tokenizer(text)["input_ids"]) == text

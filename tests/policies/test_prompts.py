@@ -167,7 +167,7 @@ def test_the_subgoal_follows_the_instruction_and_is_dropped_last(tokenizer):
         shown = text(tokenizer, prompter=prompter, subgoal="take mug")
         assert shown.replace("\nYour subgoal: take mug", "") == without
         assert "put a mug on shelf.\nYour subgoal: take mug\n" in shown
-        for spare in range(400):
+        for spare in range(0, 400, 9):
             room = {**prompter, "max_prompt_tokens": spare}
             try:
                 cut = text(tokenizer, prompter=room, subgoal="take mug " * 20)

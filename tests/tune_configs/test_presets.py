@@ -61,7 +61,9 @@ def test_a_dry_run_of_a_preset_finds_nothing_wrong(name):
     assert result.output.count("note:") == gold == ("training reads" in result.output)
 
 
-@pytest.mark.parametrize("name", PAPER)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.slow) if n.endswith("_7b") else n for n in PAPER]
+)
 def test_a_preset_trains_for_an_iteration(name, cluster):
     settings = TextParameters.resolve(assign(read(name), shrunk(name)), name)
     flat = settings.flat()

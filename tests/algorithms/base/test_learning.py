@@ -164,7 +164,10 @@ def test_the_rollouts_of_a_group_are_sampled_apart(history):
             assert len(texts) > 1
 
 
-@pytest.mark.parametrize("config_class", [TRCAConfig, GRPOConfig, GiGPOConfig])
+@pytest.mark.parametrize(
+    "config_class",
+    [TRCAConfig, *(pytest.param(c, marks=pytest.mark.slow) for c in (GRPOConfig, GiGPOConfig))],
+)
 def test_success_rises_to_what_only_learning_reaches(make_config, config_class):
     """Actions at random win a fourth of the episodes."""
     algorithm = make_config(config_class, **LEARNS).build_algo()

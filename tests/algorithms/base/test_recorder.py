@@ -144,13 +144,6 @@ def test_an_error_is_recorded(make_config, cluster, tmp_path):
     assert run.read_config()["credit"] == f"{tmp_path}/mine/files/rules.py:bad"
 
 
-def test_nothing_is_recorded_outside_of_tune_without_a_folder(make_config, cluster, tmp_path):
-    algorithm = make_config().build_algo()
-    algorithm.train()
-    assert algorithm.recorder.run is None
-    algorithm.stop()
-
-
 @pytest.mark.slow
 def test_a_trial_on_another_file_system_is_stored_there(make_config, cluster, tmp_path):
     files = SubTreeFileSystem(str(tmp_path), LocalFileSystem())

@@ -5,34 +5,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.records.test_records import make_step
 from trca.algorithms import TRCAConfig
 from trca.algorithms.base.replay import Replay, add_replayed, replay_weight
 from trca.algorithms.learner.rows import join_rows, make_rows
-from trca.records import Rollout, Step, StepBatch
+from trca.records import Rollout, StepBatch
 
 NO_OPERATORS = np.empty(0, dtype=np.int8)
 
 
 def rollout(outcome, advantage, group=0, index=0, steps=2):
-    def step(reward):
-        return Step(
-            prompt_ids=np.array([1, 2], dtype=np.int32),
-            response_ids=np.array([3, 4, 5], dtype=np.int32),
-            action_mask=np.array([False, True, True]),
-            old_logprobs=np.full(3, -0.5, dtype=np.float32),
-            observation="a room",
-            response="go",
-            action="go",
-            context="",
-            next_context="",
-            reward=reward,
-            judgments=np.empty(0, dtype=np.uint8),
-            parsed=True,
-            accepted=True,
-        )
-
+    rewards, none = [0.0] * (steps - 1) + [outcome], np.empty(0, dtype=np.uint8)
     made = Rollout(f"task {index}", "train", "", group, index, policy_version=0)
-    made.steps = [step(0.0) for _ in range(steps - 1)] + [step(outcome)]
+    made.steps = [make_step(reward=reward, judgments=none) for reward in rewards]
     made.advantages = np.full(steps, advantage)
     return made
 

@@ -43,12 +43,11 @@ def test_a_cluster_that_may_grow_is_waited_for(make_config, cluster):
 
 def test_a_checkpoint_loads_with_fewer_processes(make_config, cluster, tmp_path):
     algorithm = make_config().env_runners(num_env_runners=1).build_algo()
-    algorithm.train()
     algorithm.save_to_path(tmp_path)
     algorithm.stop()
     with pytest.raises(ValueError, match="the processes need 7 CPU"):
         Algorithm.from_checkpoint(tmp_path, config=make_config().env_runners(num_env_runners=7))
     restored = Algorithm.from_checkpoint(tmp_path, config=make_config())
-    assert restored.iteration == 1
     restored.train()
+    assert restored.iteration == 1
     restored.stop()

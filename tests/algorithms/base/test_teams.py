@@ -210,7 +210,7 @@ def test_two_policies_learn_each_from_its_role(build, make_team):
     assert result["env_runners"]["episode_len_mean"] == pytest.approx(steps)
 
 
-@pytest.mark.parametrize("kind", ["trunk", "own"])
+@pytest.mark.parametrize("kind", ["trunk", pytest.param("own", marks=pytest.mark.slow)])
 def test_each_policy_of_a_team_has_a_critic_of_its_own(build, make_team, kind):
     rates = {"critic": kind, "critic_lr": 1e-2, "policy_lr": {"planner": 1e-30}}
     algorithm = build(make_team(TurnPPOConfig, role_policies="own", lr=1e-30, **rates))

@@ -33,7 +33,16 @@ def scores(folder, step):
     return logits[:, :vocabulary].log_softmax(-1).gather(1, ids[0, first:, None])[:, 0]
 
 
-@pytest.mark.parametrize("kind", TESTED)
+EACH = [
+    kind
+    if kind in ("qwen2", "gpt2", "gemma3_text", "qwen3_next")
+    else pytest.param(kind, marks=pytest.mark.slow)
+    for kind in TESTED
+]
+"""The fast tests have one architecture of each sort: two, absolute positions, windows, hybrid."""
+
+
+@pytest.mark.parametrize("kind", EACH)
 def test_models_as_users_have_them_train(make_config, tmp_path, kind):
     folder = save_model(tmp_path / kind, kind)
     config = make_config(model=str(folder), gradient_checkpointing=True, **SHORT)

@@ -196,7 +196,6 @@ def test_checkpointed_layers_compute_again_with_the_adapter_of_the_critic(build)
     ("settings", "least"),
     [
         ({"critic": "trunk"}, 0.9),
-        ({"critic": "own"}, 0.9),
         ({"critic": "own", "lora_rank": 8, "critic_lr": 3e-3}, 0.8),
     ],
 )

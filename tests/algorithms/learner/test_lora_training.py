@@ -3,17 +3,13 @@
 import numpy as np
 import pytest
 import torch
-from ray.rllib.core import DEFAULT_MODULE_ID
 
+from tests.algorithms.base.test_training import weights_of
 from trca.algorithms import export, local_runner
 from trca.policies.models import load_model
 
 pytestmark = pytest.mark.usefixtures("cluster")
 LORA = {"lora_rank": 4, "lora_alpha": 8, "minibatch_size": 256, "lr": 1e-2}
-
-
-def weights_of(algorithm):
-    return algorithm.learner_group.get_weights()[DEFAULT_MODULE_ID]
 
 
 def test_an_adapter_is_trained_saved_resumed_and_exported(make_config, tmp_path):

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch.autograd import gradcheck
 
@@ -16,7 +16,6 @@ from trca.algorithms.learner.losses import (
     LossSettings,
     clipped_surrogate,
     kl_estimate,
-    log_importance_ratio,
     objective,
     row_weights,
 )
@@ -136,26 +135,6 @@ def test_tokens_may_have_advantages_of_their_own():
         objective(inputs, double(0.0, 0.0, 0.0), double(0.0, 0.0, 0.0), POLICY_ALONE)
 
 
-@pytest.mark.parametrize(
-    ("level", "expected"),
-    [
-        ("action", [math.exp(0.3), math.exp(-0.4), 1.0]),
-        ("action_mean", [math.exp(0.15), math.exp(-0.4), 1.0]),
-        ("token", [math.exp(0.1), math.exp(0.2), 1.0, math.exp(-0.4)]),
-    ],
-)
-def test_ratios_cover_the_action_and_nothing_else(level, expected):
-    log_ratio = log_importance_ratio(
-        double(0.1, 0.2, 7.0, -0.4),
-        torch.zeros(4, dtype=torch.float64),
-        row=torch.tensor([0, 0, 0, 1]),
-        action_mask=torch.tensor([True, True, False, True]),
-        rows=3,
-        level=level,
-    )
-    torch.testing.assert_close(log_ratio.exp(), double(*expected))
-
-
 @pytest.mark.parametrize("level", LEVELS)
 def test_tokens_may_come_in_any_order(level):
     policy, constants = SoftmaxPolicy(), LossSettings(ratio_level=level)
@@ -187,22 +166,6 @@ def test_the_gradient_is_that_of_finite_differences(level, kind):
     assert gradcheck(loss, policy.logits.clone().requires_grad_())
 
 
-@pytest.mark.parametrize("level", LEVELS)
-def test_on_policy_the_gradient_is_reinforce(level):
-    policy = SoftmaxPolicy(drift=0.0)
-    inputs = policy.inputs
-    logits = policy.logits.clone().requires_grad_()
-    logprobs, _ = policy.score(logits)
-    loss = double(0.0).sum()
-    for number in range(len(inputs.weight)):
-        action = logprobs[(inputs.row == number) & inputs.action_mask]
-        log_pi = action.sum() if level == "action" else action.mean()
-        loss = loss - inputs.weight[number] * inputs.advantage[number] * log_pi
-    loss.backward()
-    constants = POLICY_ALONE.model_copy(update={"ratio_level": level})
-    torch.testing.assert_close(policy.gradient(inputs, constants), logits.grad)
-
-
 @pytest.mark.parametrize(
     ("ratio", "advantage", "slope"),
     [
@@ -230,41 +193,6 @@ def test_the_clip_stops_steps_that_went_far_enough_and_no_others(ratio, advantag
     )
     terms = objective(inputs, double(math.log(ratio)), double(0.0), POLICY_ALONE)
     assert float(terms.clip_ratio) == float(slope == 0.0 and advantage != 0.0)
-
-
-@settings(max_examples=25)
-@given(st.data(), st.sampled_from(LEVELS), st.integers(0, 3))
-def test_any_split_of_the_rows_adds_up_to_the_gradient_of_the_whole(data, level, seed):
-    policy = SoftmaxPolicy(seed, rows=8, drift=0.3)
-    inputs = policy.inputs
-    constants = LossSettings(ratio_level=level, kl_coeff_format=0.1)
-    part_of = torch.tensor(data.draw(st.lists(st.integers(0, 3), min_size=8, max_size=8)))
-    total = torch.zeros_like(policy.logits)
-    for part in part_of.unique():
-        rows = torch.nonzero(part_of == part).squeeze(-1)
-        number = torch.full((8,), -1)
-        number[rows] = torch.arange(len(rows))
-        tokens = part_of[inputs.row] == part
-        share = LossInputs(
-            row=number[inputs.row[tokens]],
-            action_mask=inputs.action_mask[tokens],
-            old_logprobs=inputs.old_logprobs[tokens],
-            advantage=inputs.advantage[rows],
-            weight=inputs.weight[rows],
-            reference_logprobs=inputs.reference_logprobs[tokens],
-        )
-        total += policy.gradient(share, constants, tokens)
-    torch.testing.assert_close(total, policy.gradient(inputs, constants), rtol=0, atol=1e-14)
-
-
-@pytest.mark.parametrize("level", LEVELS)
-def test_think_tokens_get_no_gradient_but_from_their_own_kl(level):
-    policy = SoftmaxPolicy()
-    think = ~policy.inputs.action_mask
-    constants = LossSettings(ratio_level=level)
-    assert not policy.gradient(policy.inputs, constants)[think].any()
-    protected = constants.model_copy(update={"kl_coeff_format": 0.1})
-    assert policy.gradient(policy.inputs, protected)[think].any(-1).all()
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -338,18 +266,6 @@ def test_weights_by_hand(aggregation, expected):
     """
     weights = row_weights(GROUP, ROLLOUT, TOKENS, aggregation, 10)
     np.testing.assert_allclose(weights, expected)
-
-
-def test_token_mean_weighs_every_action_token_alike():
-    policy = SoftmaxPolicy(drift=0.0)
-    inputs, rows = policy.inputs, np.arange(6)
-    tokens = torch.bincount(inputs.row[inputs.action_mask], minlength=6).numpy()
-    weight = torch.from_numpy(row_weights(rows, rows, tokens, "token_mean"))
-    inputs = replace(inputs, advantage=torch.ones(6, dtype=torch.float64), weight=weight)
-    gradient = policy.gradient(inputs, POLICY_ALONE.model_copy(update={"ratio_level": "token"}))
-    logits = policy.logits.clone().requires_grad_()
-    (-policy.score(logits)[0][inputs.action_mask].mean()).backward()
-    torch.testing.assert_close(gradient, logits.grad)
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 4)), min_size=1, max_size=8))

@@ -11,6 +11,7 @@ from ray.rllib.core import DEFAULT_MODULE_ID
 from ray.rllib.core.learner.training_data import TrainingData
 from torch.distributed.tensor import DTensor
 
+from tests.algorithms.base.test_training import weights_of
 from tests.algorithms.learner.test_learner import build, rows, state
 from tests.architectures import save_model
 from tests.processes import together
@@ -58,7 +59,7 @@ def own_file(tmp_path_factory):
     return path
 
 
-@pytest.fixture(params=["muon", "own"])
+@pytest.fixture(params=[pytest.param("muon", marks=pytest.mark.slow), "own"])
 def optimizer(request, own_file):
     return MUON if request.param == "muon" else f"{own_file}:momentum"
 
@@ -73,10 +74,6 @@ def names_in(learner, optimizer):
     names = {id(parameter): name for name, parameter in module.named_parameters()}
     groups = optimizers_of(learner)[optimizer].param_groups
     return {names[id(parameter)] for group in groups for parameter in group["params"]}
-
-
-def weights_of(algorithm):
-    return algorithm.learner_group.get_weights()[DEFAULT_MODULE_ID]
 
 
 def assert_equal(first, second):

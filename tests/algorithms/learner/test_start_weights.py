@@ -1,6 +1,7 @@
 """A run continues only with its start weights."""
 
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -35,28 +36,36 @@ def change(folder):
 
 @pytest.fixture(scope="module", params=KINDS)
 def trained(request, cluster, make_config, model, tmp_path_factory):
-    """Frozen kind, settings, checkpoint after an iteration, texts, and their log-probabilities."""
+    """Frozen kind, settings, checkpoint after an iteration, and the algorithm that wrote it."""
     folder = tmp_path_factory.mktemp(request.param)
-    settings = {**KINDS[request.param], "lr": 1e-2}
+    settings = {**KINDS[request.param], "lr": 1e-2, "tasks_per_iteration": 1}
     algorithm = make_config(model=str(shutil.copytree(model, folder / "start")), **settings)
     algorithm = algorithm.build_algo()
     algorithm.train()
-    path = algorithm.save_to_path(str(folder / "checkpoint"))
-    steps = [step for rollout in algorithm.rollouts for step in rollout.steps]
-    texts = [s.prompt_ids for s in steps], [s.response_ids for s in steps]
-    scores = scored(algorithm, texts)
+    yield request.param, settings, algorithm.save_to_path(str(folder / "checkpoint")), algorithm
     algorithm.stop()
-    return request.param, settings, path, texts, scores
 
 
-def scored(algorithm, texts):
-    """Log-probabilities of the policy, and of the reference."""
+@pytest.fixture
+def changed_start(trained):
+    """Other weights in the start folder of the run, for one test."""
+    start = Path(trained[-1].config.model)
+    weights = (start / "model.safetensors").read_bytes()
+    change(start)
+    yield
+    (start / "model.safetensors").write_bytes(weights)
+
+
+def scored(algorithm, rollouts):
+    """Log-probabilities of the responses by the policy, and by the reference."""
+    steps = [step for rollout in rollouts for step in rollout.steps]
+    texts = [s.prompt_ids for s in steps], [s.response_ids for s in steps]
     score = algorithm.learner_group.score
     return np.array([np.concatenate(score(*texts, reference=of)) for of in (False, True)])
 
 
 def test_other_weights_in_the_start_folder_are_refused_by_name(trained, make_config, start):
-    kind, settings, path, _, _ = trained
+    kind, settings, path, _ = trained
     (saved,) = read_start_weights(path).values()
     assert (saved.frozen, len(saved.sha256)) == (kind, 64)
     change(start)
@@ -89,35 +98,30 @@ def test_other_weights_in_the_start_folder_are_refused_by_name(trained, make_con
 
 
 def test_the_start_weights_in_another_folder_go_on_as_before(trained, make_config, start):
-    _, settings, path, texts, scores = trained
+    _, settings, path, writer = trained
     algorithm = make_config(model=str(start), **settings).build_algo()
     algorithm.restore_from_path(path)
-    np.testing.assert_array_equal(scored(algorithm, texts), scores)
+    expected = scored(writer, writer.rollouts)
+    np.testing.assert_array_equal(scored(algorithm, writer.rollouts), expected)
     algorithm.stop()
 
 
-def test_a_checkpoint_is_refused_where_its_own_folder_has_changed(make_config, start, tmp_path):
-    algorithm = make_config(model=str(start)).build_algo()
-    path = algorithm.save_to_path(str(tmp_path / "checkpoint"))
-    algorithm.stop()
-    weights = (start / "model.safetensors").read_bytes()
-    change(start)
+@pytest.mark.usefixtures("changed_start")
+@pytest.mark.parametrize("trained", ["reference"], indirect=True)
+def test_a_checkpoint_is_refused_where_its_own_folder_has_changed(trained):
     with pytest.raises(OtherStartError, match="The reference of the KL term would be another"):
-        TRCA.from_checkpoint(path)
-    (start / "model.safetensors").write_bytes(weights)
-    TRCA.from_checkpoint(path).stop()
+        TRCA.from_checkpoint(trained[2])
 
 
-def test_an_adapter_is_not_merged_into_another_model(make_config, start, tmp_path):
-    algorithm = make_config(model=str(start), **LORA).build_algo()
-    path = algorithm.save_to_path(str(tmp_path / "checkpoint"))
+@pytest.mark.parametrize("trained", ["base"], indirect=True)
+def test_an_adapter_is_not_merged_into_another_model(trained, request, tmp_path):
+    *_, path, algorithm = trained
     export(path, tmp_path / "before")
-    change(start)
+    request.getfixturevalue("changed_start")
     for source in (path, algorithm):
         with pytest.raises(OtherStartError, match="The model below the LoRA adapter would be ano"):
             export(source, tmp_path / "after")
     assert not (tmp_path / "after").exists()
-    algorithm.stop()
 
 
 def test_without_a_reference_and_an_adapter_any_start_model_does(make_config, start, tmp_path):

@@ -81,23 +81,24 @@ def test_the_groups_of_lost_and_slow_runners_are_sampled_on_the_others(cluster):
     assert metrics == [{"steps": 4}] * 3
 
 
-@pytest.mark.parametrize("in_evaluation", [False, True])
-def test_groups_are_missing_where_no_runner_is_left(cluster, tmp_path, caplog, in_evaluation):
+def test_groups_are_missing_where_no_runner_is_left(cluster, tmp_path, caplog):
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs" / "env_runner_1.err").write_text("CUDA error: out of memory\n")
     (tmp_path / "logs" / "evaluation_runner_1.err").write_text("Killed\n")
     runners = Runners("dies")
-    runners._remote_config = SimpleNamespace(run_folder=tmp_path, in_evaluation=in_evaluation)
-    if in_evaluation:
-        runners._ignore_ray_errors_on_env_runners = False
-        with pytest.raises(ray.exceptions.RayActorError):
-            sample_groups(runners, GROUPS, SamplingParams(), None)
-        runners._ignore_ray_errors_on_env_runners = True
-    batch, _ = sample_groups(runners, GROUPS[:1], SamplingParams(), None)
-    assert batch.failures == [Failure(0, "task-0", 2, LOST)]
-    assert [(i.which, i.action) for i in batch.incidents] == [("1", "retried"), ("all", "dropped")]
-    words = "Killed" if in_evaluation else "CUDA error: out of memory"
-    assert f"last lines of env runner 1:\n{words}" in caplog.text
+    runners._ignore_ray_errors_on_env_runners = False
+    with pytest.raises(ray.exceptions.RayActorError):
+        sample_groups(runners, GROUPS, SamplingParams(), None)
+    runners._ignore_ray_errors_on_env_runners = True
+    for in_evaluation, words in ((False, "CUDA error: out of memory"), (True, "Killed")):
+        caplog.clear()
+        runners._remote_config = SimpleNamespace(run_folder=tmp_path, in_evaluation=in_evaluation)
+        runners._worker_manager.set_actor_state(1, healthy=True)
+        batch, _ = sample_groups(runners, GROUPS[:1], SamplingParams(), None)
+        assert batch.failures == [Failure(0, "task-0", 2, LOST)]
+        tries = [(i.which, i.action) for i in batch.incidents]
+        assert tries == [("1", "retried"), ("all", "dropped")]
+        assert f"last lines of env runner 1:\n{words}" in caplog.text
 
 
 class GatedRooms(Rooms):

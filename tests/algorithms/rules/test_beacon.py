@@ -19,8 +19,8 @@ from trca.rubric import Budgets
 beacon = rule("beacon")
 beacon_walkthrough = rule("beacon_walkthrough")
 
-NONE, SEEN, TAKEN, PLACED = [0] * 6, [1, 0, 0, 0, 0, 0], [0, 0, 0, 0, 1, 0], [0, 0, 0, 0, 0, 1]
-"""Judgments: an Evidence operator, and two Execution operators."""
+NONE, TAKEN, PLACED = [0] * 6, [0, 0, 0, 0, 1, 0], [0, 0, 0, 0, 0, 1]
+"""Judgments of two Execution operators."""
 WORDS = ("take mug 1 from desk 1", "take mug 2 from desk 1", "go to desk 1", "look")
 WALK = ("go to desk 1", "take mug 1 from desk 1")
 
@@ -41,30 +41,6 @@ def test_steps_before_a_milestone_by_hand():
     deviations = np.sqrt([1 / 12, 1 / 12, 1 / 2, 1 / 12, 1 / 2])
     divided = beacon(batch, gamma=0.5, normalizer="std", epsilon=0.0)
     np.testing.assert_allclose(divided, expected / deviations)
-
-
-def test_the_outcome_is_added():
-    batch = judged([1, 1], [TAKEN, NONE], rewards=[1, 0])
-    np.testing.assert_allclose(beacon(batch), [1 / 2 + 1 / 2, -1 / 2 - 1 / 2])
-
-
-def test_an_operator_is_a_milestone_once_and_evidence_on_request():
-    """With Evidence rollout 0 is 1 | 1 and rollout 1 has none: 1 against 0, and a group of one."""
-    batch = judged([3, 1], [SEEN, TAKEN, TAKEN, NONE])
-    np.testing.assert_allclose(beacon(batch, gamma=1.0), [1 / 3, 1 / 3, 0, -2 / 3])
-    both = beacon(batch, gamma=1.0, milestones="evidence_and_execution")
-    np.testing.assert_allclose(both, [1 / 2, 0, 0, -1 / 2])
-
-
-def test_milestones_of_another_rollout_do_not_count():
-    """Segments count from 0 in each rollout, and no reward reaches back over its end."""
-    batch = judged([2, 2], [TAKEN, NONE, NONE, TAKEN])
-    np.testing.assert_allclose(beacon(batch, gamma=0.0), [1 / 3, 0, -2 / 3, 1 / 3])
-
-
-def test_a_response_without_an_action_is_penalised():
-    batch = judged([1, 1], [TAKEN, TAKEN], parsed=[True, False])
-    np.testing.assert_allclose(beacon(batch, invalid_action_penalty=0.2), [0.1, -0.1])
 
 
 def test_the_milestones_of_the_environment_replace_the_operators():

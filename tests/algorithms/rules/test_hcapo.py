@@ -45,23 +45,6 @@ def test_a_likelier_action_is_worth_more_up_to_the_clip():
     np.testing.assert_allclose(far, by_hand([1.2, 0.8, 0, 0]))
 
 
-def test_a_success_loses_nothing_by_hindsight():
-    """The first steps of a long win lie below the mean of the group, and keep A^E."""
-    batch = step_batch([3, 1], [0, 0], [0, 0, 1, 0], [0, 1, 2, 0])
-    advantages = hcapo(batch, hindsight_logprobs=np.zeros(4), gamma=0.1, epsilon=0.0)
-    np.testing.assert_allclose(advantages[0], 1 / np.sqrt(2))
-    assert advantages[2] > advantages[1] == advantages[0]
-
-
-def test_ties_single_steps_and_groups_without_success_have_no_hindsight():
-    alone = step_batch([1], [0], [1], [0])
-    assert not hcapo(alone, hindsight_logprobs=np.zeros(1)).any()
-    failed = step_batch([2, 1], [0, 0], [0, 0, 0], [0, 1, 0])
-    assert not hcapo(failed, hindsight_logprobs=np.array([-1.0, -2.0, -3.0])).any()
-    alike = step_batch([1, 1], [0, 0], [1, 1], [0, 0])
-    assert not hcapo(alike, hindsight_logprobs=np.array([-1.0, -3.0])).any()
-
-
 @given(
     st.data(),
     batches(outcomes=(0.0, 0.4, 1.0)),

@@ -20,14 +20,13 @@ WIN = step_batch([3, 1], [0, 0], [0, 0, 1, 0], [0, 1, 0, 0])
 H, L, T = range(3)
 
 
-def plans(switch, subgoal=None, parts=None):
+def plans(switch, subgoal=None):
     """Plans of steps whose response is a switch, a subgoal and an action, a token each."""
     steps = len(switch)
-    parts = [[1, 2, 3]] * steps if parts is None else parts
     return Plans(
         np.array(switch, dtype=bool),
         np.array(np.zeros(steps) if subgoal is None else subgoal, dtype=np.int64),
-        np.array([part for of_step in parts for part in of_step], dtype=np.int8),
+        np.tile(np.array([1, 2, 3], dtype=np.int8), steps),
     )
 
 
@@ -73,35 +72,6 @@ def test_two_segments_and_one_of_a_single_turn_by_hand():
     np.testing.assert_allclose(targets[:, 2, L], np.add(actions, [1 / 2, 1 / 4, 1 / 2, 1]))
     np.testing.assert_allclose(targets[:, 0, T], [1 / 16, 1 / 8, 1, 0])
     assert len(known(credit.value_targets.ravel())) == 3 + 4 + 4
-
-
-def test_a_rollout_without_a_switch_is_one_segment():
-    """Its first turn starts it: with no values, all are the discounted return."""
-    values = critic_values(WIN, [[[0, 0, 0]] * 3] * 4)
-    credit = hiper(WIN, values=values, plans=plans([False] * 4), gamma=0.5, **FREE)
-    targets = credit.value_targets.reshape(4, 3, 3)
-    np.testing.assert_allclose(targets[:, 2, L], [1 / 4, 1 / 2, 1, 0])
-    np.testing.assert_allclose(targets[:, 0, T], [1 / 4, 1 / 2, 1, 0])
-    np.testing.assert_allclose(targets[[0, 3], 0, H], [1 / 4, 0])
-    assert np.isnan(targets[1:3, :, H]).all()
-    subgoals = credit.token_advantages.reshape(4, 3)[:, 1]
-    np.testing.assert_allclose(subgoals, [1, 0, 0, -1], rtol=1e-6)
-
-
-def test_a_switch_ends_what_goes_back_from_later_actions():
-    """With a segment per turn, the credit of an action ends at the next V^H."""
-    values = critic_values(WIN, [said(v, 0, 0) for v in (1, 2, 4, 8)])
-    credit = hiper(WIN, values=values, plans=plans([True] * 4), gamma=0.5, **FREE)
-    targets = credit.value_targets.reshape(4, 3, 3)
-    np.testing.assert_allclose(targets[:, 2, L], [1, 2, 1, 0])
-    np.testing.assert_allclose(targets[:, 0, H], [1 / 4, 1 / 2, 1, 0])  # lambda 1: the return
-
-
-def test_the_critic_is_trusted_at_the_end_of_a_segment_with_lambda_zero():
-    values = critic_values(WIN, [said(v, 0, 0) for v in (1, 2, 4, 8)])
-    plan = plans([True, False, True, True])
-    credit = hiper(WIN, values=values, plans=plan, gamma=0.5, gae_lambda=0.0, **FREE)
-    np.testing.assert_allclose(known(credit.value_targets[:, H]), [4 / 4, 1, 0])
 
 
 def test_a_rollout_that_was_cut_off_is_worth_what_its_last_state_is():
@@ -150,54 +120,6 @@ def test_a_normalized_penalty_is_the_share_of_keeps_in_the_rollout_by_hand():
     np.testing.assert_allclose(
         paid.reshape(5, 3, 3)[:, 0, T], [-0.35 / 4, -0.35 / 4, 0, -0.35 / 4, 0]
     )
-
-
-def test_the_first_subgoal_that_can_be_read_is_no_change():
-    batch = replace(step_batch([2], [0], [0, 0], [0, 0]), parsed=np.array([False, True]))
-    plan = plans([False, False], [-1, 0], [[0], [1, 2, 3]])
-    values = critic_values(batch, [[[0, 0, 0]], [[0, 0, 0]] * 3])
-    credit = hiper(
-        batch, values=values, plans=plan, gamma=0.0, keep_penalty=0.0, change_penalty=1.0
-    )
-    np.testing.assert_allclose(credit.value_targets[[0, 1], T], [-0.01, 0])
-
-
-def test_ties_and_a_single_step_have_no_advantage_and_targets_all_the_same():
-    alone = step_batch([1], [0], [1], [0])
-    values = critic_values(alone, [said(1 / 2, 1 / 4, 0)])
-    credit = hiper(alone, values=values, plans=plans([True]))
-    assert not credit.token_advantages.any()
-    np.testing.assert_allclose(known(credit.value_targets.ravel()), [1, 1, 1])
-    alike = step_batch([1, 1], [0, 1], [1, 1], [0, 0])
-    values = critic_values(alike, [said(1 / 2, 1 / 4, 0)] * 2)
-    assert not hiper(alike, values=values, plans=plans([True, True])).token_advantages.any()
-
-
-def test_a_response_that_cannot_be_read_is_trained_as_an_action_where_it_is_trained():
-    batch = replace(WIN, parsed=np.array([True, False, True, True]))
-    parts = [[1, 2, 3], [0, 0, 0], [1, 0, 3], [1, 2, 3]]
-    places = [said(1 / 2, 1 / 2, 0)] * 4
-    for trained in (True, False):
-        mask = [[True] * 3, [trained] * 3, [True] * 3, [True] * 3]
-        values = critic_values(batch, places, mask)
-        credit = hiper(
-            batch, values=values, plans=plans([True] * 4, None, parts), gamma=0.5, **FREE
-        )
-        tokens = credit.token_advantages.reshape(4, 3)
-        assert tokens[1].all() == trained
-        assert len(np.unique(tokens[1])) == 1
-        assert tokens[2, 1] == 0.0  # a space between two parts
-        targets = credit.value_targets.reshape(4, 3, 3)
-        assert not np.isnan(targets[1, 0, L])  # the response has no start of an action
-        assert np.isnan(targets[1, 1:, L]).all()
-
-
-def test_a_step_without_a_token_keeps_its_turn():
-    values = critic_values(WIN, [[[0, 0, 0]] * 3, [], [[0, 0, 0]] * 3, [[0, 0, 0]] * 3])
-    plan = plans([False] * 4, None, [[1, 2, 3], [], [1, 2, 3], [1, 2, 3]])
-    credit = hiper(WIN, values=values, plans=plan, gamma=0.5, **FREE)
-    np.testing.assert_allclose(known(credit.value_targets[:, T]), [1 / 4, 1, 0])
-    assert credit.advantages[1] == 0.0
 
 
 def slow(batch, values, plan, gamma, lam, keep, change, invalid, mode):

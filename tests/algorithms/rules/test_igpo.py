@@ -45,32 +45,6 @@ def test_gains_and_answers_are_compared_together_by_hand():
     np.testing.assert_allclose(found, [each[0] + each[1], each[1], each[2] + each[3], each[3]])
 
 
-def test_a_gain_of_nothing_is_compared_like_any_other():
-    """Gains 0, 0 and .3 of three rollouts: mean .1, deviation .1 sqrt 2."""
-    probabilities = [0.1, 0.1, 0.2, 0.2, 0.2, 0.5]
-    found = advantages([2, 2, 2], [0] * 3, probabilities, [0.5] * 3)
-    root = np.sqrt(2)
-    np.testing.assert_allclose(found, [-1 / root, 0, -1 / root, 0, root, 0], atol=1e-12)
-
-
-def test_log_probabilities_can_be_what_a_step_adds_to():
-    """From .1 to .2 and from .2 to .4 is the same in logarithms, and twice as much without."""
-    probabilities = [0.1, 0.2, 0.2, 0.4]
-    alike = advantages([2, 2], [0, 0], probabilities, [0, 0], gain="log_probability")
-    np.testing.assert_array_equal(alike, np.zeros(4))
-    np.testing.assert_allclose(
-        advantages([2, 2], [0, 0], probabilities, [0, 0]), [-1, 0, 1, 0], atol=1e-12
-    )
-
-
-def test_ragged_rollouts_single_steps_and_lonely_groups():
-    """A rollout of one step answers at once; a group of one rollout compares its own gains."""
-    found = advantages([3, 1], [0, 0], [0.1, 0.4, 0.5, 0.1], [1.0, 0.0])
-    np.testing.assert_allclose(found, [1 - 1 + 1, -1 + 1, 1, -1], atol=1e-12)
-    assert not advantages([1], [0], [0.3], [1.0]).any()
-    assert not advantages([2, 2], [0, 1], [0.1, 0.4, 0.2, 0.9], [1.0, 0.0]).any()
-
-
 @given(batches(), st.floats(0, 1), st.data())
 @pytest.mark.parametrize("gain", ["probability", "log_probability"])
 @pytest.mark.parametrize("normalization", ["separate", "joint"])

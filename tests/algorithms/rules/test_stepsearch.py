@@ -55,15 +55,6 @@ def test_what_is_new_of_the_gold_counts_once_by_hand():
     np.testing.assert_allclose(rewards([BOTH, FIRST]), [1, -1], atol=1e-12)
 
 
-def test_noise_is_worth_nothing_and_less_when_it_comes_again():
-    np.testing.assert_allclose(rewards([NOISE, NOISE, NOTHING, NOISE]), [0, -1, 0, -1], atol=1e-12)
-
-
-def test_rollouts_remember_for_themselves_and_may_be_ragged():
-    found = rewards([BOTH], [FIRST, FIRST, BOTH], [NOTHING])
-    np.testing.assert_allclose(found, [1, 1 / 2, -1, 1 / 2 - 1 / 2, 0], atol=1e-12)
-
-
 def test_words_that_every_document_has_weigh_less():
     """Two of three documents have red: ln(4/3) + 1; one has mug: ln 2 + 1."""
     red, mug = math.log(4 / 3) + 1, math.log(2) + 1
@@ -71,18 +62,6 @@ def test_words_that_every_document_has_weigh_less():
     found = cosines(texts, np.arange(3), np.zeros(3, int), np.array([[1, 2, 0]]))
     half = red**2 / (red**2 + mug**2)
     np.testing.assert_allclose(found, [[half, 0, 1], [1, 0, half], [0, 1, 0]])
-
-
-def test_collections_weigh_their_words_for_themselves():
-    """One text in two collections, with and without a second text; a text without words."""
-    found = cosines(
-        ["red mug", "red cup", "?"],
-        np.array([0, 1, 0, 2]),
-        np.array([0, 0, 1, 1]),
-        np.array([[1], [2]]),
-    )
-    red, mug = 1.0, math.log(3 / 2) + 1
-    np.testing.assert_allclose(found[:, 0], [red**2 / (red**2 + mug**2), 1, 1, 0])
 
 
 def slow_cosine(one, other, texts):

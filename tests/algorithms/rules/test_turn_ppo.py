@@ -33,28 +33,12 @@ def test_turns_by_hand():
     assert credit.token_advantages is None
 
 
-def test_without_a_critics_word_it_is_the_return():
-    values = critic_values(WIN, [[0], [0], [0]])
-    credit = turn_ppo(WIN, values=values, gamma=0.5, gae_lambda=1.0, epsilon=0.0)
-    np.testing.assert_allclose(credit.advantages, normalised([1 / 2, 1, 0]))
-    np.testing.assert_allclose(targets_of(credit), [1 / 2, 1, 0])
-
-
 def test_a_rollout_that_was_cut_off_is_worth_what_its_last_state_is():
     values = critic_values(cut_off(WIN), [[0], [0], [0]], beyond=[3.0, 0.5])
     credit = turn_ppo(cut_off(WIN), values=values, gamma=0.5)
     np.testing.assert_allclose(targets_of(credit), [1 / 2 + 3 / 4, 1 + 3 / 2, 1 / 4])
     ended = critic_values(WIN, [[0], [0], [0]], beyond=[3.0, 0.5])
     np.testing.assert_allclose(targets_of(turn_ppo(WIN, values=ended, gamma=0.5)), [1 / 2, 1, 0])
-
-
-def test_ties_and_a_single_step_have_no_advantage_and_a_target_all_the_same():
-    alone = step_batch([1], [0], [1], [0])
-    credit = turn_ppo(alone, values=critic_values(alone, [[0.5]]))
-    assert not credit.advantages.any()
-    np.testing.assert_allclose(targets_of(credit), [1.0])
-    alike = step_batch([1, 1], [0, 1], [1, 1], [0, 0])
-    assert not turn_ppo(alike, values=critic_values(alike, [[0.5], [0.5]])).advantages.any()
 
 
 def test_two_levels_by_hand():
@@ -71,21 +55,6 @@ def test_two_levels_by_hand():
     np.testing.assert_allclose(credit.token_advantages, [*normal[:2], 0, *normal[2:]])
     np.testing.assert_allclose(credit.advantages, [normal[:2].mean(), normal[2], normal[3]])
     np.testing.assert_allclose(targets_of(credit), [1 / 2, 1 / 2, np.nan, 1, 0])
-
-
-def test_a_turn_without_an_action_passes_credit_on_and_teaches_the_critic():
-    values = critic_values(WIN, [[1 / 2, 9], [1 / 4], [1]], [[False, False], [True], [True]])
-    credit = turn_ppo(WIN, values=values, gamma=0.5, gae="bi_level", epsilon=0.0)
-    np.testing.assert_allclose(credit.token_advantages[:2], 0)
-    np.testing.assert_allclose(targets_of(credit), [1 / 2, np.nan, 1, 0])
-    assert credit.advantages[0] == 0.0
-
-
-def test_a_step_without_a_token_keeps_its_turn():
-    values = critic_values(WIN, [[], [1 / 4], [1]])
-    for gae in ("turn", "bi_level"):
-        credit = turn_ppo(WIN, values=values, gamma=0.5, gae=gae)
-        np.testing.assert_allclose(targets_of(credit), [1, 0])
 
 
 def slow(batch, values, gamma, lam, gae, token_gamma):

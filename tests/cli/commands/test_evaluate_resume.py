@@ -2,9 +2,8 @@
 
 import json
 import os
+import shutil
 import signal
-import subprocess
-import sys
 import threading
 import time
 from contextlib import contextmanager
@@ -23,18 +22,20 @@ ONE_BY_ONE = "--set=engine_config.concurrency=1"
 
 
 @contextmanager
-def endpoint(pause_s=0.0, allowed=()):
+def endpoint(allowed=(), acts=None):
     """A server whose answers depend on the seed of the request only; yields its URL and the seeds.
 
-    After the allowed number of answers it is down, until `allowed` is empty.
+    After the allowed number of answers it is down, until `allowed` is empty. `acts` has functions
+    to call before an answer, by the number of the answer.
     """
     seeds = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self):
             request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            time.sleep(pause_s)
             seeds.append(request["seed"])
+            if acts and len(seeds) in acts:
+                acts.pop(len(seeds))()
             text = f"<action>{ACTIONS[request['seed'] % len(ACTIONS)]}</action>"
             message = {"index": 0, "finish_reason": "stop", "message": {"content": text}}
             usage = {"prompt_tokens": 100, "completion_tokens": 10}
@@ -75,21 +76,25 @@ def results(folder):
     return told["outcomes"], told["endpoint"], said
 
 
-def stopped_at(url, wanted, send, *more):
-    """Starts the command as a process, and sends it a signal after some episodes."""
-    command = [sys.executable, "-m", "trca", "evaluate", f"--base-url={url}", *COMMON, *more]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    deadline = time.monotonic() + 120
-    while len([*Path("outputs").glob("*.episodes/seed-*.parquet")]) < wanted:
-        assert process.poll() is None, process.stdout.read()
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    os.kill(process.pid, send)
-    return process.communicate()[0], process.returncode
+def interrupt():
+    """Interrupts this process as by Ctrl-C, and waits until the client has noticed."""
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(0.5)
+
+
+def kept_episodes(folder):
+    [kept] = folder.glob("outputs/*.episodes")
+    return kept
 
 
 def test_a_killed_evaluation_continues_with_the_episodes_that_it_has_not_played(folder):
-    with endpoint(0.05) as (url, seeds):
+    acts, copy = {}, folder / "copy"
+
+    def copy_and_interrupt():
+        shutil.copytree(kept_episodes(folder), copy)
+        interrupt()
+
+    with endpoint(acts=acts) as (url, seeds):
         evaluate(url, ONE_BY_ONE)
         outcomes, _, said = results(folder)
         assert len(outcomes) == 12
@@ -97,10 +102,13 @@ def test_a_killed_evaluation_continues_with_the_episodes_that_it_has_not_played(
             path.unlink()
         requests = sorted(seeds)
         seeds.clear()
-        stopped_at(url, 7, signal.SIGKILL, ONE_BY_ONE)
-        [kept] = folder.glob("outputs/*.episodes")
+        acts[20] = copy_and_interrupt
+        evaluate(url, ONE_BY_ONE, call=trca)
+        kept = kept_episodes(folder)
+        shutil.rmtree(kept)  # a killed process leaves what was there in that moment
+        copy.rename(kept)
         played = len([*kept.glob("seed-*.parquet")])
-        assert 7 <= played < 12
+        assert 0 < played < 12
         assert "--resume plays the others" in evaluate(url, ONE_BY_ONE, call=refused)
         before = len(seeds)
         steps = sum(len(r.steps) for r in read_rollouts(kept))
@@ -117,11 +125,11 @@ def test_a_killed_evaluation_continues_with_the_episodes_that_it_has_not_played(
 
 
 def test_ctrl_c_keeps_the_episodes_and_another_evaluation_does_not_continue_with_them(folder):
-    with endpoint(0.05) as (url, _):
-        output, code = stopped_at(url, 3, signal.SIGINT)
-        assert code == 130
-        assert "episodes are kept: the same command with --resume" in output
-        [kept] = folder.glob("outputs/*.episodes")
+    with endpoint(acts={20: interrupt}) as (url, _):
+        result = evaluate(url, ONE_BY_ONE, call=trca)
+        assert result.exit_code == 130
+        assert "episodes are kept: the same command with --resume" in result.output
+        kept = kept_episodes(folder)
         for changed, words in (
             ("--model=n", "has model: 'm', not 'n'"),
             ("--temperature=0", "has temperature: 1.0, not 0.0"),
@@ -129,14 +137,14 @@ def test_ctrl_c_keeps_the_episodes_and_another_evaluation_does_not_continue_with
             ("--tasks=5", "has panel: "),
             ("--set=history_length=1", "has history_length: 2, not 1"),
         ):
-            said = evaluate(url, "--resume", changed, call=refused)
+            said = evaluate(url, ONE_BY_ONE, "--resume", changed, call=refused)
             assert words in said
             assert kept.name in said
         about = json.loads((kept / "evaluation.json").read_text())
         (kept / "evaluation.json").write_text(json.dumps({**about, "trca": "3.0.0"}))
-        assert "has trca: '3.0.0', not" in evaluate(url, "--resume", call=refused)
+        assert "has trca: '3.0.0', not" in evaluate(url, ONE_BY_ONE, "--resume", call=refused)
         (kept / "evaluation.json").write_text(json.dumps(about))
-        evaluate(url, "--resume")
+        evaluate(url, ONE_BY_ONE, "--resume")
     assert len(results(folder)[0]) == 12
 
 
@@ -175,7 +183,7 @@ def test_two_processes_do_not_play_one_evaluation(folder):
 
     with endpoint(allowed=[13]) as (url, _):
         evaluate(url, ONE_BY_ONE, "--set=engine_config.attempts=1")
-        [kept] = folder.glob("outputs/*.episodes")
+        kept = kept_episodes(folder)
         with held(kept / "lock"):
             result = evaluate(
                 url, ONE_BY_ONE, "--set=engine_config.attempts=1", "--resume", call=trca

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 from typer.main import get_command
-from typer.testing import CliRunner
 
+from tests.cli.calls import done
 from trca.algorithms.settings.parameters import TextParameters, in_environment, switch
 from trca.cli import app
 from trca.cli.commands.train import build_start, failure_table, next_steps, start_lines
@@ -48,21 +48,19 @@ def test_only_grpo_with_the_tiny_policy_gets_another_learning_rate(
 
 def test_the_learning_rate_reaches_the_settings(tmp_path):
     command = another_algorithm(tmp_path, "TRCA", "tiny")
-    result = CliRunner().invoke(app, [*command, "--dry-run", f"--storage-path={tmp_path}"])
-    assert result.exit_code == 0, result.output
-    assert "algorithm: GRPO\n" in result.output
-    assert "lr: 0.0002\n" in result.output
+    output = done(*command, "--dry-run", f"--storage-path={tmp_path}")
+    assert "algorithm: GRPO\n" in output
+    assert "lr: 0.0002\n" in output
 
 
 def test_after_imitation_the_exported_policy_learns_in_groups(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     shutil.copytree(Path(tiny.__file__).parent / "tiny_data/alfworld", "my-policy")
     command = another_algorithm(tmp_path, "Imitation", "tiny", group_size=1)
-    result = CliRunner().invoke(app, [*command, "--dry-run", f"--storage-path={tmp_path}"])
-    assert result.exit_code == 0, result.output
-    assert "algorithm: TRCA\n" in result.output
-    assert re.search(r"^model: \S*my-policy$", result.output, re.M)
-    assert "group_size: 8\n" in result.output
+    output = done(*command, "--dry-run", f"--storage-path={tmp_path}")
+    assert "algorithm: TRCA\n" in output
+    assert re.search(r"^model: \S*my-policy$", output, re.M)
+    assert "group_size: 8\n" in output
 
 
 @pytest.mark.parametrize("preset", ["quickstart", "imitate", "searchqa"])
@@ -89,11 +87,9 @@ def test_another_algorithm_after_a_run_with_a_users_rule_has_its_own_rule(tmp_pa
     (command,) = [c for c, _ in next_steps(run, settings) if c.startswith("trca train")]
     arguments = shlex.split(command)[1:]
     dry = ["--dry-run", f"--storage-path={tmp_path}"]
-    result = CliRunner().invoke(app, [*arguments, *dry])
-    assert result.exit_code == 0, result.output
-    assert "credit: gigpo\n" in result.output
-    result = CliRunner().invoke(app, [*arguments, *dry, f"--set=credit={rule}:mine"])
-    assert f"credit: {rule}:mine\n" in result.output
+    assert "credit: gigpo\n" in done(*arguments, *dry)
+    own = done(*arguments, *dry, f"--set=credit={rule}:mine")
+    assert f"credit: {rule}:mine\n" in own
 
 
 STUCK = "StuckError: environment Rooms: step('go') has not returned for 300 s"

@@ -10,10 +10,9 @@ import pytest
 import yaml
 from ray.tune.execution.insufficient_resources_manager import _InsufficientResourcesManager
 from rich.console import Console
-from typer.testing import CliRunner
 
+from tests.cli import calls
 from tests.cli.sweep.conftest import COMMAND, SWEEP, finish, kill_once, started, succeed
-from trca.cli import app
 from trca.cli.sweep.sweeping import shown_on
 from trca.cli.sweep.trials import sweep_of
 from trca.common.json_lines import read_lines
@@ -69,13 +68,9 @@ def test_a_trial_that_fails_leaves_the_others_which_are_runs_like_any(sweep, tmp
     assert [(row["n"], row["failed"]) for row in rows] == [(0, 1), (1, 0)]
     (trial,) = rows[1]["runs"]
     assert RunFolder.open(trial).read_config()["credit"] == f"{trial}/files/rules.py:good"
-    result = CliRunner().invoke(app, ["evaluate", trial, "--tasks=1"])
-    assert result.exit_code == 0, result.output
-    result = CliRunner().invoke(app, ["evaluate", str(folder)])
-    assert result.exit_code == 2
-    assert f"is a sweep: name a trial of it, such as {folder}/trials/001_" in " ".join(
-        result.output.split()
-    )
+    calls.done("evaluate", trial, "--tasks=1")
+    words = f"is a sweep: name a trial of it, such as {folder}/trials/001_"
+    assert words in calls.refused("evaluate", folder)
 
 
 @pytest.mark.slow
@@ -124,10 +119,7 @@ def test_a_resumed_sweep_takes_no_options_and_a_run_is_no_sweep(tmp_path):
     RunFolder.create(tmp_path, "run").write_config({"algorithm": "TRCA", "seed": 0})
 
     def refused(*arguments):
-        command = ["sweep", f"--storage-path={tmp_path}", "--resume=run", *arguments]
-        result = CliRunner().invoke(app, command)
-        assert result.exit_code == 2, result.output
-        return " ".join(result.output.split())
+        return calls.refused("sweep", f"--storage-path={tmp_path}", "--resume=run", *arguments)
 
     assert "is not a sweep: resume a run by trca train --resume run" in refused()
     assert "--set with --resume: a sweep keeps its settings" in refused("--set=lr=1")
@@ -140,11 +132,8 @@ def test_a_resumed_sweep_takes_no_options_and_a_run_is_no_sweep(tmp_path):
 def test_a_job_that_starts_again_resumes_no_run(tmp_path):
     RunFolder.create(tmp_path, "mine").write_config({"algorithm": "TRCA", "seed": 0})
     command = ["sweep", "sweeps/ablations", f"--storage-path={tmp_path}", "--name=mine"]
-    result = CliRunner().invoke(app, [*command, "--auto-resume"])
-    assert result.exit_code == 2, result.output
-    assert "is not a sweep: resume a run by trca train --resume mine" in " ".join(
-        result.output.split()
-    )
+    words = "is not a sweep: resume a run by trca train --resume mine"
+    assert words in calls.refused(*command, "--auto-resume")
 
 
 def test_a_job_that_starts_again_with_another_grid_is_refused(tmp_path):
@@ -154,10 +143,7 @@ def test_a_job_that_starts_again_with_another_grid_is_refused(tmp_path):
     folder = RunFolder.create(tmp_path, "mine")
     folder.write_settings(settings.with_base().model_dump())
     path.write_text(yaml.safe_dump({**SWEEP, "seeds": [0, 1]}))
-    command = ["sweep", str(path), f"--storage-path={tmp_path}", "--auto-resume"]
-    result = CliRunner().invoke(app, command)
-    assert result.exit_code == 2, result.output
-    text = " ".join(result.output.split())
+    text = calls.refused("sweep", path, f"--storage-path={tmp_path}", "--auto-resume")
     assert "mine exists with seeds: [0], not [0, 1]: name another sweep" in text
 
 

@@ -5,11 +5,10 @@ import shutil
 import sys
 
 import pytest
-from typer.testing import CliRunner
 
+from tests.cli.calls import done
 from tests.cli.sweep.conftest import kill_once, succeed
 from trca.algorithms.learner.group import LearnersLostError
-from trca.cli import app
 from trca.cli.sweep.trial import SweepTrial
 from trca.common.json_lines import read_lines
 from trca.runs.folder import RunFolder
@@ -70,12 +69,6 @@ def metrics(path):
     ]
 
 
-def invoke(*arguments):
-    result = CliRunner().invoke(app, [str(each) for each in arguments])
-    assert result.exit_code == 0, result.output
-    return result.output
-
-
 @pytest.fixture(scope="module")
 def experiment(tmp_path_factory):
     """The folder and the output of an experiment with two trials."""
@@ -106,16 +99,16 @@ def test_a_trial_ends_after_its_iterations_and_its_directory_is_a_run_folder(exp
 @pytest.mark.slow
 def test_each_command_takes_a_trial(trial, experiment, tmp_path):
     other = experiment[0] / "lambda_0.2"
-    assert "iteration" in invoke("inspect", trial, "--iteration=3")
-    invoke("view", trial, "--export", tmp_path / "view.html")
+    assert "iteration" in done("inspect", trial, "--iteration=3")
+    done("view", trial, "--export", tmp_path / "view.html")
     assert (tmp_path / "view.html").stat().st_size > 1000
-    assert "transitions" in invoke("diagnose", trial)
-    invoke("recredit", trial, "--set", "lambda_=0.1")
-    invoke("report", trial, other, "--by=lambda_", "--no-paper", f"--output={tmp_path}/report")
+    assert "transitions" in done("diagnose", trial)
+    done("recredit", trial, "--set", "lambda_=0.1")
+    done("report", trial, other, "--by=lambda_", "--no-paper", f"--output={tmp_path}/report")
     assert "lambda_=0.2" in (tmp_path / "report" / "report.md").read_text()
-    assert "3 tasks in both" in invoke("compare", trial, other)
-    assert "2 tasks" in invoke("evaluate", f"{trial}@last", "--tasks=2")
-    invoke("export", trial, "--to", tmp_path / "policy")
+    assert "3 tasks in both" in done("compare", trial, other)
+    assert "2 tasks" in done("evaluate", f"{trial}@last", "--tasks=2")
+    done("export", trial, "--to", tmp_path / "policy")
     assert (tmp_path / "policy" / "config.json").exists()
 
 

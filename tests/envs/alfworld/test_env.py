@@ -1,7 +1,6 @@
 """`ALFWorldEnv` keeps the contract of text environments for any string."""
 
 import pytest
-from gymnasium.error import ResetNeeded
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -34,22 +33,8 @@ def test_the_first_observation_lists_the_room_and_the_task(env):
     assert not {"parsed", "accepted", "won", "score", "rubric"} & set(info)
 
 
-def test_success_ends_the_episode_with_reward_one(env):
-    env.reset(options={"task": TASK})
-    rewards, terminated = [], False
-    while not terminated:
-        _, reward, terminated, truncated, info = env.step(env.oracle_action())
-        assert not truncated
-        assert info["score"] == reward == float(terminated)
-        rewards.append(reward)
-    assert sum(rewards) == 1.0
-    assert info["won"] is True
-    with pytest.raises(ResetNeeded, match="over"):
-        env.step("look")
-
-
 @given(st.text() | st.sampled_from(["go to fridge 1", "open fridge 1", "look", "inventory"]))
-@settings(max_examples=2000, deadline=None)
+@settings(max_examples=300, deadline=None)
 def test_any_string_is_answered(patient, action):
     observation, reward, terminated, truncated, info = patient.step(action)
     assert isinstance(observation, str)

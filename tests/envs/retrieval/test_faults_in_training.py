@@ -2,8 +2,6 @@
 
 import asyncio
 import json
-import subprocess
-import sys
 import time
 import zlib
 
@@ -14,7 +12,6 @@ from tests.envs.retrieval.servers import serving
 from trca.algorithms import TRCAConfig
 from trca.envs import make
 from trca.envs.retrieval.bm25 import BM25Retriever
-from trca.envs.retrieval.indexing import index_corpus
 from trca.envs.retrieval.server import create_app
 from trca.envs.searchqa.data.generate import generated
 from trca.policies.tiny import build_tiny
@@ -83,12 +80,9 @@ def training(model):
         algorithm.stop()
 
 
-def serve(index, port):
-    """`trca serve-retriever` as a process; returns when the server is ready."""
-    command = [sys.executable, "-m", "trca", "serve-retriever", "bm25", "--index", str(index)]
-    server = subprocess.Popen([*command, "--port", str(port)], stdout=subprocess.PIPE, text=True)
-    assert server.stdout.readline().startswith("ready")
-    return server
+def retrieval_server():
+    """The application of `trca serve-retriever` over generated passages."""
+    return create_app(lambda: BM25Retriever.of(generated(PASSAGES, 0).passages))
 
 
 def iteration(algorithm):
@@ -105,31 +99,23 @@ def iteration(algorithm):
     return missing
 
 
-def test_training_outlives_a_server_that_is_killed_and_restarted(training, tmp_path, free_port):
-    index_corpus(tmp_path, generated(PASSAGES, 0).passages)
-    server = serve(tmp_path, free_port)
-    try:
-        algorithm = training(f"http://127.0.0.1:{free_port}")
+def test_training_outlives_a_server_that_stops_and_starts_again(training, free_port):
+    with serving(retrieval_server(), free_port) as url:
+        algorithm = training(url)
         assert iteration(algorithm) == 0
-        server.kill()
-        server.communicate()
-        assert iteration(algorithm) > 0
-        assert "no retrieval server is left" in algorithm.failures[-1].reason
-        server = serve(tmp_path, free_port)
+    assert iteration(algorithm) > 0
+    assert "no retrieval server is left" in algorithm.failures[-1].reason
+    with serving(retrieval_server(), free_port):
         time.sleep(0.1)
         assert iteration(algorithm) == 0
-        assert algorithm.rollouts
-    finally:
-        server.kill()
-        server.communicate()
+    assert algorithm.rollouts
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", ["slow", "html", "truncated"])
 def test_bad_replies_cost_rollouts_and_never_a_zero(training, fault):
     """Every fourth query gets a bad reply, in a batch or not, and on every attempt."""
-    app = create_app(lambda: BM25Retriever.of(generated(PASSAGES, 0).passages))
-    faulty = True
+    app, faulty = retrieval_server(), True
 
     @app.middleware("http")
     async def spoil(request, call_next):

@@ -38,9 +38,9 @@ def actions(draw):
 
 
 @given(st.binary(max_size=2000), st.lists(actions(), min_size=10, max_size=10), st.integers(0, 89))
-@settings(max_examples=500)
-def test_ten_thousand_random_actions_are_answered(simulator, noise, tried, number):
-    """Ten valid and ten random actions, five hundred times."""
+@settings(max_examples=150)
+def test_thousands_of_random_actions_are_answered(simulator, noise, tried, number):
+    """Ten valid and ten random actions, a hundred and fifty times."""
     size = len(noise) // 10
     cut = [noise[place * size : (place + 1) * size].decode("latin-1") for place in range(10)]
     simulator.reset(WORLD.questions[number])

@@ -8,8 +8,8 @@ from trca.envs.webshop.env import WebShopEnv
 
 
 def test_a_win_passes_through_search_candidate_and_a_qualified_purchase():
-    episodes, wins = judged(WebShopEnv(), WebShopEnv.oracle_action, 60)
-    assert wins == 60
+    episodes, wins = judged(WebShopEnv(), WebShopEnv.oracle_action, 30)
+    assert wins == 30
     for first, *others, last in episodes:
         assert "search_issued" in first
         assert sum("purchase_ready" in fired for fired in (first, *others)) == 1
