@@ -63,8 +63,8 @@ function successCurve(now, low) {
       }
     });
     fill(drawing, {
-      id: "curve", role: "slider", tabindex: 0, class: low ? "chart curve low" : "chart curve", "aria-label": "iteration", "aria-valuemin": 1,
-      "aria-valuemax": all.length, "aria-valuenow": here + 1,
+      id: "curve", role: "slider", tabindex: 0, class: low ? "chart curve low" : "chart curve",
+      "aria-label": "iteration", "aria-valuemin": 1, "aria-valuemax": all.length, "aria-valuenow": here + 1,
       "aria-valuetext": runs.map((run, k) => described(run, now.at[k])).join("; "),
       onclick: (event) => {
         const gaps = counts.map((each) => Math.min(...each.map((n) => Math.abs(n - valueAt(event.clientX)))));
@@ -88,8 +88,8 @@ function iterationTable(now) {
   const rate = (value) => el("td", { class: "figure" }, typeof value === "number" ? percent(value) : "–");
   const rows = runs.flatMap((run, k) => run.iterations[now.kind].map((iteration) => el("tr", {},
     runs.length > 1 ? el("td", {}, run.name) : null,
-    el("td", {}, el("button", { class: "link", onclick: () => go({ view: "list", at: stopOf(now.kind, k, iteration) }) },
-      `iteration ${iteration}`)),
+    el("td", {}, el("button", { class: "link",
+      onclick: () => go({ view: "list", at: stopOf(now.kind, k, iteration) }) }, `iteration ${iteration}`)),
     el("td", { class: "figure" }, (metricAt(run, "trajectories", iteration) || "–").toLocaleString("en")),
     rate(metricAt(run, "success_rate", iteration)), rate(metricAt(run, "evaluation/success_rate", iteration)))));
   const head = [...(runs.length > 1 ? ["run"] : []), "iteration", "trajectories", "success", "held out"];
