@@ -1,14 +1,4 @@
-"""Plays episodes, and checks an environment: oracle, random agent, repetition, hostile actions.
-
-::
-
-    report = self_check(gymnasium.make("trca/ALFWorld-v0", split="valid_seen"))
-    assert report.ok, report.problems
-
-    _, info = env.reset(seed=0)
-    for step in play(env, info, lambda info: env.unwrapped.oracle_action()):
-        print(step.action, step.observation)
-"""
+"""Plays episodes, and checks an environment: oracle, random agent, repetition, hostile actions."""
 
 from __future__ import annotations
 

@@ -1,14 +1,4 @@
-"""`ActionChoice`: vector observations and numbered actions, for learners without language model.
-
-RLlib's PPO trains on this wrapper::
-
-    from ray.rllib.algorithms.ppo import PPOConfig
-    from ray.tune.registry import register_env
-    from trca.envs import ActionChoice, make
-
-    register_env("alfworld-choice", lambda config: ActionChoice(make("alfworld", **config)))
-    algo = PPOConfig().environment("alfworld-choice", env_config={"split": "train"}).build_algo()
-"""
+"""`ActionChoice`: vector observations and numbered actions, for learners without language model."""
 
 from __future__ import annotations
 

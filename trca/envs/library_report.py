@@ -1,13 +1,4 @@
-"""Describes an environment for a model that writes a library, and measures a library.
-
-The measurement plays an oracle, a demonstrator and a random agent.
-
-::
-
-    env = make("alfworld", library="my_rubric.yaml", split="train")
-    report = measure(env, env.unwrapped.task_ids[:40])
-    report.problems  # operators that never fire, always fire, or fire together
-"""
+"""Describes an environment for a model that writes a library, and measures a library."""
 
 from __future__ import annotations
 

@@ -1,10 +1,4 @@
-"""`ALFWorldEnv`: household tasks in text, as a Gymnasium environment.
-
-For example::
-
-    env = gymnasium.make("trca.envs:trca/ALFWorld-v0", games="small", split="train")
-    observation, info = env.reset(options={"task": "small/train/heat-0012"})
-"""
+"""`ALFWorldEnv`: household tasks in text, as a Gymnasium environment."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
 """A retriever with FAISS, which compares vectors of passages and queries.
 
-    index_dense(Path("wiki"), read_corpus(corpus), Encoding.usual("intfloat/e5-base-v2"))
-    retriever = open_retriever("dense", index="wiki")
-
 Needs the extra ``dense``. FAISS holds the index in memory. With a width of 768, ``Flat``
 (exact) takes 3 kB per passage and ``SQfp16`` half of that.
 

@@ -1,8 +1,5 @@
 """Indexes a corpus of any size into a folder: in parallel, in bounded memory, and resumable.
 
-    index_corpus(Path("wiki"), read_corpus(Path("wiki-18.jsonl")), workers=8)
-    retriever = open_retriever("bm25", index="wiki")
-
 The folder contains the passages and their index. Passages are stored first. Then blocks of passages
 are inverted, each into a separate folder that stays until the index is complete, so a stopped run
 can resume. A worker takes about 320 MB. The last step merges the blocks; it holds the distinct

@@ -1,11 +1,4 @@
-"""`SearchQAEnv`: questions answered with a search engine, as a Gymnasium environment.
-
-For example::
-
-    env = gymnasium.make("trca.envs:trca/SearchQA-v0", questions="small", split="train")
-    observation, info = env.reset(seed=0)
-    observation, reward, terminated, truncated, info = env.step("search[Ada Balan]")
-"""
+"""`SearchQAEnv`: questions answered with a search engine, as a Gymnasium environment."""
 
 from __future__ import annotations
 

@@ -1,13 +1,4 @@
-"""`TeamEnv`: the roles of a team play one environment in turns.
-
-A `TeamEnv` is a text environment. Each ``step`` takes the action of the role with the turn::
-
-    env = trca.envs.make("alfworld", team="alfworld_planner")
-    observation, info = env.reset(seed=0)
-    info["agent"]  # "planner"
-    observation, reward, terminated, truncated, info = env.step("go to desk 1")
-    info["agent"]  # "executor", whose observation has the line "planner: go to desk 1"
-"""
+"""`TeamEnv`: the roles of a team play one environment in turns."""
 
 from __future__ import annotations
 

@@ -1,17 +1,6 @@
 """Teams as data: roles, their inputs, their permitted actions, and the order of turns.
 
-A team is a YAML file, either packaged or written by the user. Roles take turns in the order of the
-file::
-
-    names: [numbered]
-    roles:
-      planner:
-        prompt: "You plan for an executor, who is to: {task} Say what to do next, in a few words."
-        speaks: true
-      executor:
-        acts: [all]
-        sees: [task, observation, memory, admissible, messages]
-        turn: 4
+A team is a YAML file, either packaged or written by the user; roles act in the order of the file.
 """
 
 from __future__ import annotations

@@ -1,11 +1,4 @@
-"""`WebShopEnv`: shopping in a catalogue by an instruction, as a Gymnasium environment.
-
-For example::
-
-    env = gymnasium.make("trca.envs:trca/WebShop-v0", catalogue="small", split="train")
-    observation, info = env.reset(seed=0)
-    observation, reward, terminated, truncated, info = env.step("search[red enamel mug]")
-"""
+"""`WebShopEnv`: shopping in a catalogue by an instruction, as a Gymnasium environment."""
 
 from __future__ import annotations
 
