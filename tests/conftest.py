@@ -27,20 +27,16 @@ settings.register_profile("suite", deadline=None)
 settings.load_profile("suite")
 
 
-WITH_RAY = {"cluster", "runs", "adapter_run"}
-"""Fixtures that start Ray here or in a process."""
-
-
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--no-ray", action="store_true", help="leave out the tests that start Ray")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.getoption("no_ray"):
-        starts = [not WITH_RAY.isdisjoint(getattr(item, "fixturenames", ())) for item in items]
-        left_out = [item for item, ray in zip(items, starts, strict=True) if ray]
-        items[:] = [item for item, ray in zip(items, starts, strict=True) if not ray]
+        tests = [item for item in items if isinstance(item, pytest.Function)]
+        left_out = [test for test in tests if "cluster" in test.fixturenames]
         config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
 
 
 def pytest_collection_finish() -> None:

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import pytest
 
+from tests.cli.calls import done
 from tests.cli.commands.test_inspect import played, played_by_team
-from tests.cli.commands.test_train import SMALL, run
+from tests.cli.commands.test_train import SMALL
 from trca.algorithms.credit import bind_credit
 from trca.algorithms.settings.parameters import TextParameters
 from trca.envs import make
@@ -63,10 +64,10 @@ def recorded_team(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory):
+def runs(cluster, tmp_path_factory):
     """A folder with one finished run, and the output of the run."""
     folder = tmp_path_factory.mktemp("runs")
-    return folder, run(folder, "train", "quickstart", *SMALL)
+    return folder, done("train", "quickstart", *SMALL, f"--storage-path={folder}")
 
 
 @pytest.fixture

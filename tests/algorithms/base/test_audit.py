@@ -78,7 +78,7 @@ def test_values_of_states_are_the_known_values(runner):
         rollouts,
         rules,
         branched=8,
-        playouts=100,
+        playouts=60,
         seed=0,
         progress=lambda done, of: told.append((done, of)),
     )
@@ -89,7 +89,7 @@ def test_values_of_states_are_the_known_values(runner):
     ]
     assert len(found.executed) == len(known) > 20
     np.testing.assert_array_less(np.abs(found.executed - known), 5 * found.error + 1e-9)
-    assert told[-1][0] == told[-1][1] == found.playouts / 100
+    assert told[-1][0] == told[-1][1] == found.playouts / 60
     assert {"TRCA", "GRPO", "GiGPO", "BEACON"} <= found.credit.keys()
     assert skipped["TurnPPO"] == "reads values of a learner"
     assert all(len(credit) == len(known) for credit in found.credit.values())
@@ -109,7 +109,7 @@ def test_values_of_states_are_the_known_values(runner):
 
 def test_the_steps_of_a_rollout_add_up_to_its_score(runner):
     rollouts = sample(runner, tasks=1, size=8, seed=1)
-    found = audit(runner, rollouts, {}, branched=8, playouts=8, seed=1)
+    found = audit(runner, rollouts, {}, branched=8, playouts=4, seed=1)
     sums = np.bincount(found.rollout, found.executed)
     starts = [rollout.score for rollout in rollouts] - sums
     np.testing.assert_allclose(starts, starts[0])  # all begin in the same state
@@ -119,7 +119,7 @@ def test_playouts_repeat_with_the_same_seed(runner):
     rollouts = sample(runner, tasks=2, size=4, seed=2)
     again = sample(runner, tasks=2, size=4, seed=2)
     assert [r.score for r in rollouts] == [r.score for r in again]
-    settings = {"branched": 3, "playouts": 8}
+    settings = {"branched": 2, "playouts": 4}
     first, second, other = (
         audit(runner, rollouts, {}, seed=seed, **settings).executed for seed in (0, 0, 1)
     )
@@ -130,7 +130,7 @@ def test_an_environment_with_chance_is_refused(make_runner):
     runner = make_runner(wind=0.5)
     rollouts = sample(runner, tasks=2, size=4, seed=0)
     with pytest.raises(ValueError, match=r"does not replay: turn \d has another prompt"):
-        audit(runner, rollouts, {}, branched=8, playouts=4, seed=0)
+        audit(runner, rollouts, {}, branched=8, playouts=2, seed=0)
     runner.stop()
 
 

@@ -92,7 +92,7 @@ def test_a_lost_group_is_missing_and_no_failure(history):
 def test_rollouts_that_break_half_way_are_missing_and_no_failures(make_config):
     """Of an odd task, only those are left that won in their first step."""
     odd = tuple(f"train-{k}" for k in range(1, 12, 2))
-    settings = {"group_size": 8, "tasks_per_iteration": 6, "on_missing_rollout": "go_on"}
+    settings = {"tasks_per_iteration": 6, "on_missing_rollout": "go_on"}
     algorithm = make_config(env_config={"leaking": odd}, **settings).build_algo()
     result = algorithm.train()
     rollouts, failures = algorithm.rollouts, algorithm.failures
@@ -103,7 +103,7 @@ def test_rollouts_that_break_half_way_are_missing_and_no_failures(make_config):
     assert all(r.won or r.truncated for r in rollouts)
     [reason] = {f.reason for f in failures}
     assert reason.startswith("RuntimeError: the roof is leaking (in Rooms, at toy.py:")
-    assert result["missing_rollouts"] == 48 - len(rollouts) == sum(f.rollouts for f in failures)
+    assert result["missing_rollouts"] == 24 - len(rollouts) == sum(f.rollouts for f in failures)
     assert result["success_rate"] == np.mean([r.won for r in rollouts])
 
 

@@ -72,7 +72,8 @@ def test_a_result_becomes_one_row_of_numbers():
 
 def test_an_algorithm_is_recorded_in_a_folder_and_continues_in_it(make_config, cluster, tmp_path):
     folder = tmp_path / "mine"
-    config = make_config(iterations=3, evaluation_interval=2).reporting(run_folder=folder)
+    settings = {"iterations": 3, "evaluation_interval": 2, "tasks_per_iteration": 1}
+    config = make_config(**settings).reporting(run_folder=folder)
     algorithm = config.build_algo()
     assert not algorithm.train()["done"]
     algorithm.train()
@@ -92,7 +93,7 @@ def test_an_algorithm_is_recorded_in_a_folder_and_continues_in_it(make_config, c
     again.stop()
     rows = run.metrics()
     assert [row["iteration"] for row in rows] == [1, 2, 3]
-    assert rows[2]["trajectories"] == 48
+    assert rows[2]["trajectories"] == 12
     assert rows[2]["evaluation/n"] == 5
     assert run.status()["state"] == "finished"
     assert json.loads((folder / "evaluation.json").read_text())["iteration"] == 3
@@ -115,7 +116,8 @@ def test_an_algorithm_is_recorded_in_a_folder_and_continues_in_it(make_config, c
 
 
 def test_an_iteration_after_a_restore_replaces_its_record(make_config, cluster, tmp_path):
-    config = make_config(iterations=3).reporting(run_folder=tmp_path / "mine")
+    config = make_config(iterations=3, tasks_per_iteration=1)
+    config.reporting(run_folder=tmp_path / "mine")
     algorithm = config.build_algo()
     algorithm.train()
     first = algorithm.save_to_path(tmp_path / "checkpoint")

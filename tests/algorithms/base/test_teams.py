@@ -40,7 +40,7 @@ def team(tmp_path_factory: pytest.TempPathFactory):
 @pytest.fixture(scope="module")
 def make_team(make_config, team):
     def make(config_class=TRCAConfig, **settings):
-        return make_config(config_class, {"team": team}, **settings)
+        return make_config(config_class, {"team": team}, **{"tasks_per_iteration": 2} | settings)
 
     return make
 

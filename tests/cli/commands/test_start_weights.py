@@ -6,20 +6,20 @@ import subprocess
 import pytest
 
 from tests.algorithms.learner.test_start_weights import change
-from tests.cli.calls import refused
-from tests.cli.commands.test_train import SMALL, environment, run, trca
+from tests.cli.calls import done, refused
+from tests.cli.commands.test_train import SMALL, environment, trca
 from trca.policies.model_names import resolve_model
 
 
 @pytest.fixture(scope="module")
-def adapter_run(tmp_path_factory):
+def adapter_run(cluster, tmp_path_factory):
     """A run of one iteration that trained an adapter, and the folder of its start model."""
     pytest.importorskip("peft")
     folder = tmp_path_factory.mktemp("runs")
     shrunk = resolve_model("shrunk:Qwen/Qwen2.5-1.5B-Instruct", env_id="")
     start = shutil.copytree(shrunk, folder / "start")
     options = [*SMALL, f"--model={start}", "--iterations=1", "--set=lora_rank=4"]
-    run(folder, "train", "quickstart", *options)
+    done("train", "quickstart", *options, f"--storage-path={folder}")
     return folder / "quickstart", start
 
 
@@ -44,15 +44,15 @@ REFUSAL = (
 @pytest.mark.usefixtures("changed")
 def test_a_run_is_not_resumed_from_another_start_model(adapter_run):
     path, _ = adapter_run
-    done = subprocess.run(
+    ended = subprocess.run(
         trca(path.parent, "train", "--resume", str(path), "--iterations=2"),
         capture_output=True,
         text=True,
         env=environment(),
         timeout=300,
     )
-    assert done.returncode == 1
-    assert all(part in done.stderr for part in (*REFUSAL, "Iteration 1 is saved"))
+    assert ended.returncode == 1
+    assert all(part in ended.stderr for part in (*REFUSAL, "Iteration 1 is saved"))
 
 
 @pytest.mark.usefixtures("changed")

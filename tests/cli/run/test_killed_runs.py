@@ -20,6 +20,14 @@ from trca.runs.folder import RunFolder
 
 pytestmark = pytest.mark.slow
 
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """A folder with one finished run of a process, and the output of the run."""
+    folder = tmp_path_factory.mktemp("runs")
+    return folder, run(folder, "train", "quickstart", *SMALL)
+
+
 START_LATE = """
 import os, psutil, ray, subprocess, threading, time
 from trca.cli.run import training
