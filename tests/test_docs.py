@@ -12,11 +12,13 @@ import re
 import shlex
 import shutil
 import subprocess
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 import yaml
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from trca.cli import app
@@ -142,6 +144,21 @@ def test_a_command_of_a_page_runs_to_its_end(block, command, folder):
         return
     result = CliRunner().invoke(app, arguments, input="quit\n")
     assert result.exit_code == 0, result.output
+
+
+def test_the_commands_of_uv_name_the_checkout_its_extras_and_commands_of_trca():
+    text = (ROOT / "docs/index.md").read_text()
+    lines = re.findall(r"^(uvx? .*)$", text, re.M)
+    assert len(lines) == 3
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    parsers = get_command(app).commands
+    for words in (shlex.split(line, comments=True) for line in lines):
+        given, (name, *arguments) = words[: words.index("trca")], words[words.index("trca") + 1 :]
+        assert given[:3] == ["uvx", "--from", "."] or given[:2] == ["uv", "run"]
+        options = given[given.index("run") + 1 :] if "run" in given else []
+        assert options[::2] == ["--extra"] * len(options[::2])
+        assert set(options[1::2]) <= project["optional-dependencies"].keys()
+        parsers[name].make_context(name, arguments)
 
 
 def test_the_operators_of_a_page_are_operators():

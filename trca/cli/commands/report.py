@@ -32,6 +32,12 @@ def report(
     paper: Annotated[
         bool, typer.Option(help="Add the numbers of the paper, marked with a dagger.")
     ] = True,
+    leaderboard: Annotated[
+        bool,
+        typer.Option(
+            "--leaderboard", help="Rank evaluations on one page; RUN may be a file of one."
+        ),
+    ] = False,
     storage_path: RunsOption = "outputs",
 ) -> None:
     """Write tables and figures of runs as in the paper: one table per environment and model.
@@ -45,7 +51,12 @@ def report(
 
     - `trca report outputs/quickstart outputs/grpo --output report`
     - `trca report outputs/lambda/trials/* --by lambda_ --no-paper`
+    - `trca report outputs/*/evaluation*.json --leaderboard` writes `leaderboard.html` with policy,
+      rule, success, interval and trajectories: one table for each panel hash
     """
+    if leaderboard:
+        write_leaderboard(runs, out)
+        return
     use_one_thread()
     from trca.analysis.paper_tables import as_csv, as_latex, as_markdown, read_run, tables
     from trca.cli.show import figures
@@ -107,6 +118,20 @@ def report(
         pages += [f"![{kind}]({name}_{kind}.svg)\n" for kind in drawn]
     write_text(out / "report.md", "\n".join(pages))
     console.print(f"Written to {out}: report.md, tables and figures", markup=False)
+
+
+def write_leaderboard(names: Sequence[str], out: Path) -> None:
+    """Writes the page of evaluations, by files or folders as in `trca compare`."""
+    from trca.analysis.comparison import read_report
+    from trca.analysis.leaderboard import leaderboard
+    from trca.common.files import write_text
+
+    with refusing():
+        reports = {Path(report["path"]).resolve(): report for report in map(read_report, names)}
+        page = leaderboard(reports.values())
+        out.mkdir(parents=True, exist_ok=True)
+        write_text(out / "leaderboard.html", page)
+    console.print(f"Written to {out}: leaderboard.html", markup=False)
 
 
 def over_setting(
