@@ -37,19 +37,12 @@ attention; the tests compare each with its plain forward pass."""
 
 @dataclass(frozen=True)
 class SharedPrefixes:
-    """The U distinct prefixes of B rows padded to L tokens, as a tree with one token per prefix.
+    """The U distinct prefixes of B rows padded to L tokens, as a tree with one token per prefix."""
 
-    Attributes:
-        input_ids: int64 (1, U), the last token of each prefix.
-        position_ids: int64 (1, U), the position of this token in a row.
-        node: int64 (B, L), the prefix that ends at each position; 0 on the padding.
-        owner: int64 (U,), a position (row * L + column) where each prefix ends.
-    """
-
-    input_ids: Tensor
-    position_ids: Tensor
-    node: Tensor
-    owner: Tensor
+    input_ids: Tensor  # int64 (1, U), the last token of each prefix
+    position_ids: Tensor  # int64 (1, U), the position of this token in a row
+    node: Tensor  # int64 (B, L), the prefix that ends at each position; 0 on the padding
+    owner: Tensor  # int64 (U,), a position (row * L + column) where each prefix ends
 
     def inputs(self) -> dict[str, Any]:
         """Returns the arguments of the model's forward pass, with a mask that models keep as is."""

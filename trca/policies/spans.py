@@ -19,22 +19,16 @@ from trca.envs.text_env import as_action
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """A parsed response.
+    """A parsed response."""
 
-    Attributes:
-        text: The text of the response; bytes that are not UTF-8 become U+FFFD.
-        action: The action for the environment; empty if the response has no action.
-        action_mask: bool (R,), True on the tokens that overlap the action, tags included.
-        plan: The plan; `None` for a response without a plan.
-        parts: int8 (R,), the part of the plan of each token, tags included: 1 for the switch, 2
-            for the subgoal, 3 for the action, 0 for other tokens. A token that overlaps two parts
-            belongs to the later part.
-    """
-
-    text: str
-    action: str
+    text: str  # the text of the response; bytes that are not UTF-8 become U+FFFD
+    action: str  # the action for the environment; empty if the response has no action
+    # bool (R,), True on the tokens that overlap the action, tags included
     action_mask: NDArray[np.bool_]
-    plan: Plan | None
+    plan: Plan | None  # the plan; None for a response without a plan
+    # int8 (R,), the part of the plan of each token, tags included: 1 for the switch, 2 for the
+    # subgoal, 3 for the action, 0 for other tokens. A token that overlaps two parts belongs to
+    # the later part
     parts: NDArray[np.int8]
 
 

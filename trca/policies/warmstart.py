@@ -52,52 +52,34 @@ class Stage:
 
 @dataclass(frozen=True)
 class TinySpec:
-    """The recipe of a tiny policy, except for the environment.
+    """The recipe of a tiny policy, except for the environment."""
 
-    Attributes:
-        hidden_size: Width d.
-        layers: Number of layers.
-        heads: Query heads.
-        kv_heads: Key-value heads.
-        feed_forward: Width of the feed-forward layers.
-        mimetic: Whether attention starts by copying the attended tokens; see
-            `trca.policies.tiny.new_model`.
-        words: Largest number of words of the environment that become tokens.
-        merges: Largest number of BPE merges for the rarer words.
-        history_length: Number of past actions in the prompt. Training must use the same number.
-        worlds: Number of generated environments that the demonstrator plays. They replace a
-            ``generated`` environment of seed s and have the seeds s + 1, s + 2 and so on, so that
-            the policy cannot memorize the answers of seed s. With 0 the demonstrator plays the
-            environment of seed s.
-        deliberate: Prefixes of actions that the demonstrator never takes at random.
-        stages: Stages of imitation, in order.
-        batch_size: Rows per update.
-        lr: Highest learning rate.
-        warmup: Updates until the highest learning rate.
-        prompt_weight: Weight of the loss on the prompt. The loss on the response has weight 1.
-        seed: Seed of weights, tasks, actions and order.
-        threads: Number of threads that split a batch. The number changes the rounding.
-        max_steps: Step limit of the demonstrator's episodes; `None` for the environment's limit.
-    """
-
-    hidden_size: int = 128
-    layers: int = 3
-    heads: int = 4
-    kv_heads: int = 2
-    feed_forward: int = 384
+    hidden_size: int = 128  # width d
+    layers: int = 3  # number of layers
+    heads: int = 4  # query heads
+    kv_heads: int = 2  # key-value heads
+    feed_forward: int = 384  # width of the feed-forward layers
+    # whether attention starts by copying the attended tokens; see trca.policies.tiny.new_model
     mimetic: bool = False
-    words: int = 2000
-    merges: int = 1000
+    words: int = 2000  # largest number of words of the environment that become tokens
+    merges: int = 1000  # largest number of BPE merges for the rarer words
+    # number of past actions in the prompt. Training must use the same number
     history_length: int = 0
+    # number of generated environments that the demonstrator plays. They replace a generated
+    # environment of seed s and have the seeds s + 1, s + 2 and so on, so that the policy cannot
+    # memorize the answers of seed s. With 0 the demonstrator plays the environment of seed s
     worlds: int = 0
+    # prefixes of actions that the demonstrator never takes at random
     deliberate: tuple[str, ...] = ()
-    stages: tuple[Stage, ...] = (Stage(0.3, 1200), Stage(0.8, 300))
-    batch_size: int = 32
-    lr: float = 2e-3
-    warmup: int = 100
+    stages: tuple[Stage, ...] = (Stage(0.3, 1200), Stage(0.8, 300))  # stages of imitation, in order
+    batch_size: int = 32  # rows per update
+    lr: float = 2e-3  # highest learning rate
+    warmup: int = 100  # updates until the highest learning rate
+    # weight of the loss on the prompt. The loss on the response has weight 1
     prompt_weight: float = 0.2
-    seed: int = 0
-    threads: int = 2
+    seed: int = 0  # seed of weights, tasks, actions and order
+    threads: int = 2  # number of threads that split a batch. The number changes the rounding
+    # step limit of the demonstrator's episodes; None for the environment's limit
     max_steps: int | None = None
 
 

@@ -81,29 +81,17 @@ class BranchRunner(TextEnvRunner):
 
 @dataclass(frozen=True)
 class Audit:
-    """Measured and computed advantages of the same S steps.
+    """Measured and computed advantages of the same S steps."""
 
-    Attributes:
-        executed: float64 (S,), A(t).
-        error: float64 (S,), standard error of A(t).
-        halves: float64 (2, S), A(t) from the odd and from the even playouts.
-        credit: By rule: float64 (S,), its advantages.
-        skipped: By rule: the reason why it has none.
-        group: int64 (S,), number of the task of the step.
-        rollout: int64 (S,), number of the rollout of the step.
-        fired: bool (S, 4), the types of the step, in the order of `STEP_TYPES`.
-        playouts: Number of played rollouts.
-    """
-
-    executed: NDArray[np.float64]
-    error: NDArray[np.float64]
-    halves: NDArray[np.float64]
-    credit: Mapping[str, NDArray[np.float64]]
-    skipped: Mapping[str, str]
-    group: NDArray[np.int64]
-    rollout: NDArray[np.int64]
-    fired: NDArray[np.bool_]
-    playouts: int
+    executed: NDArray[np.float64]  # float64 (S,), A(t)
+    error: NDArray[np.float64]  # float64 (S,), standard error of A(t)
+    halves: NDArray[np.float64]  # float64 (2, S), A(t) from the odd and from the even playouts
+    credit: Mapping[str, NDArray[np.float64]]  # by rule: float64 (S,), its advantages
+    skipped: Mapping[str, str]  # by rule: the reason why it has none
+    group: NDArray[np.int64]  # int64 (S,), number of the task of the step
+    rollout: NDArray[np.int64]  # int64 (S,), number of the rollout of the step
+    fired: NDArray[np.bool_]  # bool (S, 4), the types of the step, in the order of STEP_TYPES
+    playouts: int  # number of played rollouts
 
     @property
     def sure(self) -> NDArray[np.bool_]:
@@ -148,26 +136,17 @@ class Audit:
 
 @dataclass(frozen=True)
 class Agreement:
-    """Agreement of a rule's advantages with A(t).
+    """Agreement of a rule's advantages with A(t)."""
 
-    Attributes:
-        correlation: Spearman's rank correlation over all steps; NaN for equal advantages.
-        low: Lower end of its 95% interval, by resampling tasks.
-        high: Upper end.
-        in_rollouts: The rank correlation of the differences from the means of each rollout: whether
-            a rule finds the right steps of a rollout.
-        signs: Share of right signs, of the steps with credit where A(t) is surely not zero.
-        credited: Share of the steps with a nonzero advantage.
-        by_type: The rank correlation over the steps of each type.
-    """
-
-    correlation: float
-    low: float
-    high: float
+    correlation: float  # Spearman's rank correlation over all steps; NaN for equal advantages
+    low: float  # lower end of its 95% interval, by resampling tasks
+    high: float  # upper end
+    # the rank correlation of the differences from the means of each rollout: whether a rule
+    # finds the right steps of a rollout
     in_rollouts: float
-    signs: float
-    credited: float
-    by_type: Mapping[str, float]
+    signs: float  # share of right signs, of the steps with credit where A(t) is surely not zero
+    credited: float  # share of the steps with a nonzero advantage
+    by_type: Mapping[str, float]  # the rank correlation over the steps of each type
 
     @property
     def defined(self) -> bool:

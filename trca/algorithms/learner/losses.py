@@ -56,25 +56,15 @@ _LOG_RATIO_LIMIT = 20.0
 
 @dataclass(frozen=True)
 class LossInputs:
-    """The inputs of the loss before the forward pass of a micro-batch: K tokens, B rows.
+    """The inputs of the loss before the forward pass of a micro-batch: K tokens, B rows."""
 
-    Attributes:
-        row: int64 (K,), the row of each token, 0 to B - 1, in any order.
-        action_mask: bool (K,), whether the token belongs to its row's action.
-        old_logprobs: float (K,), log pi_old.
-        advantage: float (B,).
-        weight: float (B,), from `row_weights`.
-        reference_logprobs: float (K,), log pi_ref; None without a reference.
-        token_advantage: float (K,), the advantage of each token instead of ``advantage``; needs
-            ratio_level "token".
-    """
-
-    row: Tensor
-    action_mask: Tensor
-    old_logprobs: Tensor
-    advantage: Tensor
-    weight: Tensor
-    reference_logprobs: Tensor | None = None
+    row: Tensor  # int64 (K,), the row of each token, 0 to B - 1, in any order
+    action_mask: Tensor  # bool (K,), whether the token belongs to its row's action
+    old_logprobs: Tensor  # float (K,), log pi_old
+    advantage: Tensor  # float (B,)
+    weight: Tensor  # float (B,), from row_weights
+    reference_logprobs: Tensor | None = None  # float (K,), log pi_ref; None without a reference
+    # float (K,), the advantage of each token instead of advantage; needs ratio_level "token"
     token_advantage: Tensor | None = None
 
 
@@ -84,28 +74,18 @@ class LossTerms:
 
     Every field but ``ratio_max`` is a weighted sum over rows. The sum of a field over the
     micro-batches of an update is a weighted mean.
-
-    Attributes:
-        loss: The scalar to differentiate.
-        policy: The clipped surrogate's part of the loss.
-        kl: KL to the reference on action tokens, without its coefficient.
-        kl_format: KL to the reference on think and format tokens, without its coefficient.
-        entropy: Entropy on action tokens.
-        clip_ratio: Share of ratios at which the clip stops the gradient.
-        ratio_mean: Mean ratio.
-        ratio_max: Largest ratio; 0 without a ratio.
-        approx_kl: k3 estimate of KL(pi_old, pi) on action tokens; before the first update, the
-            mismatch of sampler and trainer.
     """
 
-    loss: Tensor
-    policy: Tensor
-    kl: Tensor
-    kl_format: Tensor
-    entropy: Tensor
-    clip_ratio: Tensor
-    ratio_mean: Tensor
-    ratio_max: Tensor
+    loss: Tensor  # the scalar to differentiate
+    policy: Tensor  # the clipped surrogate's part of the loss
+    kl: Tensor  # KL to the reference on action tokens, without its coefficient
+    kl_format: Tensor  # KL to the reference on think and format tokens, without its coefficient
+    entropy: Tensor  # entropy on action tokens
+    clip_ratio: Tensor  # share of ratios at which the clip stops the gradient
+    ratio_mean: Tensor  # mean ratio
+    ratio_max: Tensor  # largest ratio; 0 without a ratio
+    # k3 estimate of KL(pi_old, pi) on action tokens; before the first update, the mismatch of
+    # sampler and trainer
     approx_kl: Tensor
 
 

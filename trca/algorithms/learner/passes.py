@@ -31,21 +31,14 @@ class TokenBatch:
     """B rows padded on the right to L tokens, and the K response tokens that it scores.
 
     Causal attention never reads the padding behind the tokens, so the batch needs no mask.
-
-    Attributes:
-        input_ids: int64 (B, L).
-        row: int64 (K,), the row of each scored token.
-        position: int64 (K,), the place before each scored token, which predicts the token.
-        targets: int64 (K,), the id of each scored token.
-        scored: bool (sum of R,), the response tokens that the pass scores.
-        shared: The distinct prefixes of the rows; None if sharing saves no time.
     """
 
-    input_ids: Tensor
-    row: Tensor
-    position: Tensor
-    targets: Tensor
-    scored: NDArray[np.bool_]
+    input_ids: Tensor  # int64 (B, L)
+    row: Tensor  # int64 (K,), the row of each scored token
+    position: Tensor  # int64 (K,), the place before each scored token, which predicts the token
+    targets: Tensor  # int64 (K,), the id of each scored token
+    scored: NDArray[np.bool_]  # bool (sum of R,), the response tokens that the pass scores
+    # the distinct prefixes of the rows; None if sharing saves no time
     shared: SharedPrefixes | None = None
 
 

@@ -64,35 +64,21 @@ of credit. ``value_targets`` (sum of R, H): the targets of the values; nan witho
 
 @dataclass(frozen=True)
 class Rows:
-    """S steps as flat columns; the tokens of a row are its prompt followed by its response.
+    """S steps as flat columns; the tokens of a row are its prompt followed by its response."""
 
-    Attributes:
-        number: int64 (S,), number of the row among the rows of all learners.
-        total: Number of rows, over all learners.
-        tokens: int32 (sum of P + R,).
-        prompt_lengths: int64 (S,), P of each row.
-        response_lengths: int64 (S,), R of each row.
-        action_mask: bool (sum of R,), True where a response token belongs to the action.
-        old_logprobs: float32 (sum of R,), the old policy's log-probabilities.
-        advantages: float32 (S,).
-        weights: float64 (S,), weight in the aggregation, see `row_weights`.
-        replayed: bool (S,), whether the row is of an earlier iteration.
-        replayed_total: Number of replayed rows, over all learners.
-        optional: The `OptionalColumns`, float32.
-    """
-
-    number: NDArray[np.int64]
-    total: int
-    tokens: NDArray[np.int32]
-    prompt_lengths: NDArray[np.int64]
-    response_lengths: NDArray[np.int64]
+    number: NDArray[np.int64]  # int64 (S,), number of the row among the rows of all learners
+    total: int  # number of rows, over all learners
+    tokens: NDArray[np.int32]  # int32 (sum of P + R,)
+    prompt_lengths: NDArray[np.int64]  # int64 (S,), P of each row
+    response_lengths: NDArray[np.int64]  # int64 (S,), R of each row
+    # bool (sum of R,), True where a response token belongs to the action
     action_mask: NDArray[np.bool_]
-    old_logprobs: NDArray[np.float32]
-    advantages: NDArray[np.float32]
-    weights: NDArray[np.float64]
-    replayed: NDArray[np.bool_]
-    replayed_total: int = 0
-    optional: OptionalColumns = field(default_factory=dict)
+    old_logprobs: NDArray[np.float32]  # float32 (sum of R,), the old policy's log-probabilities
+    advantages: NDArray[np.float32]  # float32 (S,)
+    weights: NDArray[np.float64]  # float64 (S,), weight in the aggregation, see row_weights
+    replayed: NDArray[np.bool_]  # bool (S,), whether the row is of an earlier iteration
+    replayed_total: int = 0  # number of replayed rows, over all learners
+    optional: OptionalColumns = field(default_factory=dict)  # the OptionalColumns, float32
 
     def __len__(self) -> int:
         return len(self.number)

@@ -45,19 +45,13 @@ class OtherStartError(ValueError):
 
 @dataclass(frozen=True)
 class StartWeights:
-    """The weights that a policy starts from.
+    """The weights that a policy starts from."""
 
-    Attributes:
-        model: Folder or Hugging Face name.
-        sha256: Hash of the weight files; empty without a known weight file.
-        revision: The hub's commit of a Hugging Face name; empty for a folder.
-        frozen: The frozen use of the weights: ``reference`` of the KL term, ``base`` of an adapter,
-            or empty for none.
-    """
-
-    model: str
-    sha256: str
-    revision: str
+    model: str  # folder or Hugging Face name
+    sha256: str  # hash of the weight files; empty without a known weight file
+    revision: str  # the hub's commit of a Hugging Face name; empty for a folder
+    # the frozen use of the weights: reference of the KL term, base of an adapter, or empty for
+    # none
     frozen: Frozen
 
     @classmethod

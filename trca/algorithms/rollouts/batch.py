@@ -14,34 +14,26 @@ from trca.records.store import from_table, to_table
 
 @dataclass(frozen=True, slots=True)
 class GroupRequest:
-    """One rollout group G(x) to sample.
+    """One rollout group G(x) to sample."""
 
-    Attributes:
-        group: Number of the group within the iteration or panel.
-        task_id: Id of the task x.
-        split: Split of the task.
-        size: Number of rollouts N.
-        key: Key of the group's random streams.
-        progress: Finished share of the training, 0 to 1, for an environment with a curriculum;
-            None outside training.
-        memory: Memory line that replaces the environment's; None keeps the environment's.
-        keep_finished: Whether the finished rollouts of an incomplete group stay, for any
-            ``on_missing_rollout``. Evaluations set it: each finished rollout counts.
-        demonstration: Number of the demonstration of the loop's `Teacher`; None without a teacher.
-        env_config: Changes of the environment's arguments; None for the arguments of the config.
-        finished: Receives the rollouts of each finished episode at its end, in this process.
-    """
-
-    group: int
-    task_id: str
-    split: str
-    size: int
-    key: tuple[int | str, ...]
+    group: int  # number of the group within the iteration or panel
+    task_id: str  # id of the task x
+    split: str  # split of the task
+    size: int  # number of rollouts N
+    key: tuple[int | str, ...]  # key of the group's random streams
+    # finished share of the training, 0 to 1, for an environment with a curriculum; None outside
+    # training
     progress: float | None = None
+    # memory line that replaces the environment's; None keeps the environment's
     memory: str | None = None
+    # whether the finished rollouts of an incomplete group stay, for any on_missing_rollout.
+    # Evaluations set it: each finished rollout counts
     keep_finished: bool = False
+    # number of the demonstration of the loop's Teacher; None without a teacher
     demonstration: int | None = None
+    # changes of the environment's arguments; None for the arguments of the config
     env_config: Mapping[str, Any] | None = None
+    # receives the rollouts of each finished episode at its end, in this process
     finished: Callable[[Sequence[Rollout]], None] | None = None
 
 

@@ -99,42 +99,25 @@ class EngineSpec:
 
 @dataclass(frozen=True)
 class EngineLoad:
-    """The models and rollouts of one env runner.
+    """The models and rollouts of one env runner."""
 
-    Attributes:
-        policies: Number of policies.
-        weights: Bytes of the weights of one policy, without adapter.
-        adapter: Bytes of the adapter of one policy; 0 without adapters.
-        rollouts: Rollouts of the env runner.
-        row: Bytes of keys and values of one rollout at the longest prompt and response.
-        gpu: Bytes of a GPU; `None` on a CPU or for a GPU of unknown size.
-        options: The engine's settings (`engine_config`).
-    """
-
-    policies: int
-    weights: float
-    adapter: float
-    rollouts: int
-    row: float
-    gpu: float | None
-    options: Mapping[str, Any]
+    policies: int  # number of policies
+    weights: float  # bytes of the weights of one policy, without adapter
+    adapter: float  # bytes of the adapter of one policy; 0 without adapters
+    rollouts: int  # rollouts of the env runner
+    row: float  # bytes of keys and values of one rollout at the longest prompt and response
+    gpu: float | None  # bytes of a GPU; None on a CPU or for a GPU of unknown size
+    options: Mapping[str, Any]  # the engine's settings (engine_config)
 
 
 @dataclass(frozen=True)
 class EngineMemory:
-    """The memory of one env runner's engines, on each of their devices, at least.
+    """The memory of one env runner's engines, on each of their devices, at least."""
 
-    Attributes:
-        weights: Bytes of weights.
-        cache: Bytes of keys and values.
-        rows: Rollouts that the engine takes at once.
-        devices: Number of devices that share a model.
-    """
-
-    weights: float
-    cache: float
-    rows: int
-    devices: int = 1
+    weights: float  # bytes of weights
+    cache: float  # bytes of keys and values
+    rows: int  # rollouts that the engine takes at once
+    devices: int = 1  # number of devices that share a model
 
     def rollouts_at_once(self, row: float) -> int:
         """Rollouts whose keys and values fit at once, of ``row`` bytes each."""
