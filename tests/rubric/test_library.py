@@ -101,6 +101,7 @@ def without(field):
         (changed(description=3), "'evidence_2': description is '3'"),
         (changed(conditon="true"), "unknown key 'conditon': did you mean 'condition'"),
         (without("condition"), "'evidence_2': write a condition, or a question under judge"),
+        (changed(judge="  "), "'evidence_2': judge is '  ': String should match"),
         (changed(judge="Is it?"), "'evidence_2': write a condition, or a question under judge"),
         (changed(condition="", judge="Is it?"), "'evidence_2' asks a model: leave reads and binds"),
         (changed(condition="facts.accepted" + " " * 1000), "at most 600"),

@@ -42,7 +42,10 @@ class Operator(Record):
     )
     condition: str = Field(default="", description="CEL truth value over facts and task")
     judge: str = Field(
-        default="", max_length=600, description="question to a model, in the place of a condition"
+        default="",
+        max_length=600,
+        pattern=r"\S",
+        description="question to a model, in the place of a condition",
     )
 
     def check(self, source: str, terms: Mapping[str, Term] | None = None) -> Condition:
@@ -129,7 +132,7 @@ class RubricLibrary(FileRecord):
                 )
         for operator in self.operators:
             where = f"{self.source}: operator {operator.id!r}"
-            if bool(operator.condition) == bool(operator.judge.strip()):
+            if bool(operator.condition) == bool(operator.judge):
                 raise RubricError(f"{where}: write a condition, or a question under judge")
             if operator.judge and (operator.reads or operator.binds):
                 raise RubricError(f"{where} asks a model: leave reads and binds empty")
