@@ -24,10 +24,10 @@ def act_arbitrarily():
 @pytest.mark.parametrize(
     ("env_id", "settings", "steps"),
     [
-        ("trca/ALFWorld-v0", {}, 6000),
-        ("trca/WebShop-v0", {}, 5000),
-        ("trca/WebShop-v0", {"compat": "original", "observation_mode": "text_rich"}, 3000),
-        ("trca/SearchQA-v0", {}, 6000),
+        ("trca/ALFWorld-v0", {}, 3000),
+        ("trca/WebShop-v0", {}, 2500),
+        ("trca/WebShop-v0", {"compat": "original", "observation_mode": "text_rich"}, 1500),
+        ("trca/SearchQA-v0", {}, 3000),
     ],
 )
 def test_arbitrary_steps_raise_nothing_and_keep_no_memory(act_arbitrarily, env_id, settings, steps):

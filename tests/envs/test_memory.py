@@ -42,12 +42,12 @@ def test_what_an_agent_writes_is_not_kept(env):
         env.reset(seed=0)
         gc.collect()
 
-    write(range(25))
+    write(range(15))
     tracemalloc.start()
-    write(range(25, 27))
+    write(range(15, 17))
     sizes = [tracemalloc.get_traced_memory()[0]]
-    for first in (27, 52):
-        write(range(first, first + 25))
+    for first in (17, 32):
+        write(range(first, first + 15))
         sizes.append(tracemalloc.get_traced_memory()[0])
     tracemalloc.stop()
-    assert min(np.diff(sizes)) < 25 * 10_000
+    assert min(np.diff(sizes)) < 15 * 10_000

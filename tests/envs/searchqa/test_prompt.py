@@ -28,7 +28,7 @@ def demonstrated():
         randomness = spec.stages[0].randomness
         return demonstrate([env], randomness, count, 0, 0, lambda *_: None, spec.deliberate)
 
-    others = steps(1, 6400)
+    others = steps(1, 3200)
     texts = [f"{example.prompt}{example.response}" for example in others]
     tokenizer = train_tokenizer(texts, {e.action for e in others}, spec.words, spec.merges)
     return tokenizer, steps(0, 800), settings
