@@ -31,6 +31,9 @@ _RESPONSE: Final = "TRCA-RESPONSE"
 _TEXT: Final = "TRCA-TEXT"
 _RESERVED: Final = frozenset({"messages", "add_generation_prompt"})
 
+Messages = Sequence[Mapping[str, str]]
+"""Messages of a conversation, each with ``role`` and ``content``."""
+
 
 class ChatTemplate:
     """Token ids of the turns of a conversation, by the chat template of a tokenizer.
@@ -72,7 +75,11 @@ class ChatTemplate:
                 prompts gets the text as the beginning of the user's message.
             text: The user's message.
         """
-        return self._ids(self._rendered(self._first(system, text)))
+        return self.whole(self._first(system, text))
+
+    def whole(self, messages: Messages) -> list[int]:
+        """Returns the ids of messages, up to the start of the response."""
+        return self._ids(self._rendered(messages))
 
     def following(self, text: str, response: Sequence[int] | NDArray[Any]) -> list[int]:
         """Returns the ids of a later turn, from the end of a response to the start of the next.
@@ -84,15 +91,28 @@ class ChatTemplate:
         Raises:
             ValueError: If the chat template does not show all turns of a conversation in order.
         """
+        return self.continued(self._first("", text), response)
+
+    def continued(self, messages: Messages, past: Sequence[int] | NDArray[Any]) -> list[int]:
+        """Returns the ids of messages after a response, to the start of the next response.
+
+        Args:
+            messages: The messages, each with ``role`` and ``content``.
+            past: Ids that end with the response.
+
+        Raises:
+            ValueError: If the chat template does not show all turns of a conversation in order.
+        """
         answered = [*self._first("", _TEXT), {"role": "assistant", "content": _RESPONSE}]
-        parts = self._rendered([*answered, *self._first("", text)]).split(_RESPONSE, 1)
-        if len(parts) != 2 or text.strip() not in parts[1]:
+        parts = self._rendered([*answered, *messages]).split(_RESPONSE, 1)
+        shown = [m["content"].strip() for m in messages if m["role"] != "assistant"]
+        if len(parts) != 2 or not all(text in parts[1] for text in shown):
             raise ValueError(
                 "the chat template of the tokenizer does not show all turns of a conversation in"
-                " order: set template to paper"
+                " order: set template to paper, or send one message"
             )
         ids = self._ids(parts[1])
-        ended = len(response) > 0 and ids[:1] == [int(response[-1])]
+        ended = len(past) > 0 and ids[:1] == [int(past[-1])]
         return ids[1:] if ended else ids
 
     @cached_property
@@ -120,7 +140,7 @@ class ChatTemplate:
         except TemplateError:
             return False
 
-    def _rendered(self, messages: Sequence[Mapping[str, str]]) -> str:
+    def _rendered(self, messages: Messages) -> str:
         return str(
             self._tokenizer.apply_chat_template(
                 messages, tokenize=False, add_generation_prompt=True, **self._options

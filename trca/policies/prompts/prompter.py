@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from trca.common.thoughts import Thought
 from trca.envs.responses import ACTION_FORMAT, PromptWriter, ResponseFormat
-from trca.policies.prompts.chat import ChatTemplate, Conversation
+from trca.policies.prompts.chat import ChatTemplate, Conversation, Messages
 from trca.policies.prompts.control_tokens import control_tokens
 from trca.policies.prompts.texts import (
     HOW_TO_ANSWER,
@@ -187,6 +187,26 @@ class Prompter:
                 " tokens: raise max_prompt_tokens"
             )
         return np.array(tokens, dtype=np.int32)
+
+    def continued(self, messages: Messages, past: Sequence[int] = ()) -> list[int]:
+        """Returns the ids of a conversation whose messages a client writes, of any length.
+
+        Without a chat template the texts follow each other without a separator.
+
+        Args:
+            messages: The messages after ``past``, each with ``role`` and ``content``.
+            past: Ids of the conversation up to a sampled response; empty without one.
+
+        Raises:
+            ValueError: If the chat template does not show all turns of a conversation in order.
+        """
+        guard = self._control.guard
+        shown = [{**m, "content": guard(m["content"], special=True)} for m in messages]
+        if self._chat is not None:
+            chat = self._chat
+            return [*past, *chat.continued(shown, past)] if past else chat.whole(shown)
+        text = "".join(message["content"] for message in shown)
+        return [*past, *self._control.encode(text, add_special_tokens=not past)]
 
     def with_note(self, prompt_ids: NDArray[np.int32], note: str) -> NDArray[np.int32]:
         """Adds a line to a prompt, before the tokens that the chat template puts after the text.
