@@ -122,6 +122,8 @@ class TextAlgorithmConfig(PolicyConfig[S]):
         if settings.max_staleness:  # RLlib drops a push to a runner that holds an older push
             pushes = max(self.max_requests_in_flight_per_env_runner, settings.max_staleness + 1)
             self.max_requests_in_flight_per_env_runner = pushes
+        if settings.agent_program and (lack := missing_extra("fastapi", "agent_program", "serve")):
+            raise ValueError(lack)
         if settings.lora_rank and (lack := missing_extra("peft", "LoRA", "lora")):
             raise ValueError(f"lora_rank is {settings.lora_rank}: {lack}")
         engine = engine_class(settings.engine)

@@ -39,6 +39,7 @@ from trca.algorithms.rollouts.play import RolloutLoop
 from trca.algorithms.rollouts.recording import Teacher
 from trca.algorithms.settings.policy_config import PolicyConfig
 from trca.algorithms.settings.prompting import engine_tokenizer, make_prompter
+from trca.algorithms.settings.types import AGENT_PROGRAMS
 from trca.common.process import link_errors, log_process
 from trca.envs.annotate import Operators
 from trca.envs.panel import Panel
@@ -104,6 +105,7 @@ class TextEnvRunner(EnvRunner, Checkpointable):
         config = self.config
         tokenizer = engine_tokenizer(config.settings.engine, config.resolved_model())
         responses = RESPONSE_FORMATS.get(config.settings.response_format)
+        program = config.settings.agent_program
         return RolloutLoop(
             self._make_played_env,
             self._open_engine(),
@@ -116,6 +118,7 @@ class TextEnvRunner(EnvRunner, Checkpointable):
             module_of=config.module_of,
             teacher=self._teacher(),
             callbacks=self.callbacks,
+            program=AGENT_PROGRAMS.get(program) if program is not None else None,
         )
 
     @cached_property

@@ -14,18 +14,21 @@ retry comes after the first round, in a fresh environment and from the same seed
 makes the rollout missing: a `Failure` has the reason, and ``on_missing_rollout`` decides on the
 rest of its group. Each failure is an `Incident`. Other groups continue.
 
-`engine_guard` answers prompts, `env_pool` has the environments, `recording` makes the steps.
+`engine_guard` answers prompts, `env_pool` has the environments, `recording` makes the steps,
+`programs` runs the agents of users.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 import gymnasium
@@ -35,7 +38,7 @@ from numpy.typing import NDArray
 from trca.algorithms.rollouts.batch import GroupRequest, RolloutBatch, derive_seed
 from trca.algorithms.rollouts.callbacks import RunnerCallbacks
 from trca.algorithms.rollouts.engine_guard import EngineGuard, one_line
-from trca.algorithms.rollouts.env_pool import EnvPool
+from trca.algorithms.rollouts.env_pool import EnvPool, Transition
 from trca.algorithms.rollouts.recording import Episode, Recorder, Teacher, Turn, View
 from trca.algorithms.settings.groups import FailureSettings
 from trca.common.process import own_memory_mb
@@ -65,13 +68,17 @@ class Round:
 
     Attributes:
         sampling: Temperature and limits of the completions.
+        places: Limits the number of episodes at once.
         is_retry: Whether the episodes are second tries, which take new environments.
         dropped: Errors of rollouts, by the group that is dropped for lack of them.
         started: Set when every environment has started or failed.
     """
 
-    def __init__(self, episodes: int, sampling: SamplingParams, is_retry: bool) -> None:
+    def __init__(
+        self, episodes: int, sampling: SamplingParams, is_retry: bool, at_once: float = math.inf
+    ) -> None:
         self.sampling, self.is_retry = sampling, is_retry
+        self.places = asyncio.Semaphore(int(min(episodes, at_once)))
         self.dropped: dict[int, Exception] = {}
         self.started = asyncio.Event()
         self._starting = episodes
@@ -119,6 +126,7 @@ class RolloutLoop:
         module_of: Callable[[str, GroupRequest], str] = lambda agent, request: DEFAULT_MODULE,
         teacher: Teacher | None = None,
         callbacks: RunnerCallbacks | None = None,
+        program: Callable[[Any, str], Any] | None = None,
     ) -> None:
         """Starts with an empty pool.
 
@@ -136,6 +144,7 @@ class RolloutLoop:
             module_of: Returns the id of the policy that acts for an agent of a group.
             teacher: Gives the responses of groups with a demonstration.
             callbacks: RLlib's callbacks of the env runner.
+            program: Plays the episodes in place of the prompter; an `AgentProgram`.
         """
         self.pool = EnvPool(make_env, limits.env_step_timeout_s)
         self.guard = EngineGuard(engine, limits.generation_timeout_s, open_engine, self.pool.clock)
@@ -143,6 +152,11 @@ class RolloutLoop:
         self.response_format, self.limits = response_format, limits
         self._keep_final_prompts, self._module_of = keep_final_prompts, module_of
         self._teacher, self._callbacks = teacher, callbacks
+        self._programs: Any = None
+        if program is not None:
+            from trca.algorithms.rollouts.programs import AgentPrograms  # needs an extra
+
+            self._programs = AgentPrograms(program, prompter, tokenizer)
 
     @property
     def engine(self) -> Engine:
@@ -178,10 +192,10 @@ class RolloutLoop:
             round_.count_start()
         try:
             await round_.started.wait()
-            with self.guard.playing():
-                async with asyncio.timeout(self.limits.rollout_timeout_s) as limit:
-                    while not episode.done:
-                        await self._take_turn(episode, round_)
+            async with round_.places:
+                with self.guard.playing():
+                    async with asyncio.timeout(self.limits.rollout_timeout_s) as limit:
+                        await self._play(episode, round_)
         except TimeoutError:
             if not limit.expired():
                 raise
@@ -192,28 +206,21 @@ class RolloutLoop:
             self.pool.give_back(episode.env, broken=not episode.done)
         return episode.recorder.rollouts
 
-    async def _take_turn(self, episode: Episode, round_: Round) -> None:
-        """Prompts the agent with the turn, carries out the action of the response, and records it.
+    async def advance(
+        self,
+        episode: Episode,
+        prompt_ids: NDArray[np.int32],
+        completion: Completion,
+        response: Response,
+        demonstration: str = "",
+    ) -> Transition:
+        """Carries out the action of a response and records the turn; returns the transition.
 
         Raises:
-            ValueError: If a prompt does not fit into its limit. If the final prompt of a truncated
-                training rollout does not fit, the episode is not done: its critic would lack a
-                value.
+            ValueError: If the final prompt of a truncated training rollout does not fit; the
+                episode is then not done: its critic would lack a value.
         """
         request, view = episode.request, episode.recorder.view
-        agent = view.rollout.agent_id
-        if request.group in round_.dropped:
-            raise GroupFailedError from round_.dropped[request.group]
-        prompt_ids = self._prompt(episode, view)
-        demonstration, completion = self._demonstrated(episode, view)
-        if completion is None:
-            seed = derive_seed(*request.key, *episode.place, episode.turns)
-            prompt = Request(prompt_ids, seed, view.rollout.module_id)
-            completion = await self.guard.generate(prompt, round_.sampling)
-        response = self._read(completion.ids, view)
-        episode.conversations[agent].add(completion.ids)
-        if response.plan is not None:
-            episode.subgoals[agent] = response.plan.subgoal
         transition = await self.pool.step(episode.env, response.action)
         turn = Turn(
             episode.turns, view.observation, prompt_ids, completion, response, demonstration
@@ -227,7 +234,44 @@ class RolloutLoop:
                     each.rollout.final_prompt_ids = self._prompt(episode, each)
         episode.done = ended
         if self._callbacks is not None:
-            self._callbacks.stepped(episode, agent, turn, views)
+            self._callbacks.stepped(episode, view.rollout.agent_id, turn, views)
+        return transition
+
+    async def _play(self, episode: Episode, round_: Round) -> None:
+        """Takes turns until the episode is done; an agent program takes its own turns."""
+        if self._programs is None:
+            while not episode.done:
+                await self._take_turn(episode, round_)
+            return
+
+        async def generate(request: Request, sampling: SamplingParams) -> Completion:
+            _refuse_dropped(episode, round_)
+            return await self.guard.generate(request, sampling)
+
+        await self._programs.play(
+            episode, generate, round_.sampling, partial(self.advance, episode)
+        )
+
+    async def _take_turn(self, episode: Episode, round_: Round) -> None:
+        """Prompts the agent with the turn, and carries out the action of the response.
+
+        Raises:
+            ValueError: If a prompt does not fit into its limit.
+        """
+        _refuse_dropped(episode, round_)
+        request, view = episode.request, episode.recorder.view
+        agent = view.rollout.agent_id
+        prompt_ids = self._prompt(episode, view)
+        demonstration, completion = self._demonstrated(episode, view)
+        if completion is None:
+            seed = derive_seed(*request.key, *episode.place, episode.turns)
+            prompt = Request(prompt_ids, seed, view.rollout.module_id)
+            completion = await self.guard.generate(prompt, round_.sampling)
+        response = self._read(completion.ids, view)
+        episode.conversations[agent].add(completion.ids)
+        if response.plan is not None:
+            episode.subgoals[agent] = response.plan.subgoal
+        await self.advance(episode, prompt_ids, completion, response, demonstration)
 
     async def _start(self, request: GroupRequest, index: int, round_: Round) -> Episode:
         """Takes an environment and resets it; a retry takes a new environment.
@@ -358,8 +402,11 @@ class RolloutLoop:
         is_retry: bool = False,
     ) -> dict[tuple[int, int], Outcome]:
         """Plays the episodes of these groups and indices; ``batch`` takes the incidents."""
-        round_ = Round(len(places), sampling, is_retry)
-        async with asyncio.TaskGroup() as tasks:
+        serving, at_once = nullcontext(), math.inf
+        if self._programs is not None:
+            serving, at_once = self._programs.gateway.serving(), self._programs.at_once
+        round_ = Round(len(places), sampling, is_retry, at_once)
+        async with serving, asyncio.TaskGroup() as tasks:
             outcomes = {
                 (request.group, index): tasks.create_task(self._try(request, index, round_, batch))
                 for request, index in places
@@ -392,3 +439,9 @@ class RolloutLoop:
     def _keeps_incomplete(self, request: GroupRequest) -> bool:
         """Whether the finished rollouts of an incomplete group stay."""
         return request.keep_finished or self.limits.on_missing_rollout == "go_on"
+
+
+def _refuse_dropped(episode: Episode, round_: Round) -> None:
+    """Raises a `GroupFailedError` if the group of an episode is dropped."""
+    if episode.request.group in round_.dropped:
+        raise GroupFailedError from round_.dropped[episode.request.group]

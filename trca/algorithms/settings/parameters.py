@@ -31,6 +31,7 @@ from trca.algorithms.settings.groups import (
 )
 from trca.algorithms.settings.setting_names import ELSEWHERE, IGNORED, SYNONYMS
 from trca.algorithms.settings.types import (
+    AGENT_PROGRAMS,
     CREDIT_RULES,
     Count,
     Credit,
@@ -102,6 +103,10 @@ class TextParameters(
     memory: bool = False
     """Show the adapter's memory line in the prompt: `paper` and `chat` show the line and the
     observation, `compact` the line in place of the observation."""
+    agent_program: Annotated[str, AfterValidator(AGENT_PROGRAMS.check)] | None = None
+    """Your agent, 'file.py:NAME', which plays the episodes and asks the policy by a base_url. The
+    settings of prompts and responses then have no effect, except the limits and
+    chat_template_kwargs."""
     max_prompt_tokens: Positive = 2048
     """Limit on a prompt, in tokens."""
     max_new_tokens: Positive = 512
@@ -272,6 +277,8 @@ class TextParameters(
                     f"{name} goes by the results of the iteration before, and max_staleness"
                     " samples ahead of these results: set one of the two to 0"
                 )
+        if self.agent_program is not None and (other := self._prompts_itself()):
+            return f"agent_program cannot be combined with {other}"
         if self.replay_size and self.recompute_logprobs:
             return (
                 "replay_size compares with the policy that sampled, whose logprobs"
@@ -287,6 +294,16 @@ class TextParameters(
                 f"sharding is {self.sharding!r}, and {self.algorithm} has a critic, which learners"
                 " do not split: set sharding to none"
             )
+        return ""
+
+    def _prompts_itself(self) -> str:
+        """What needs the prompts of the rollout loop, and the fix; empty without it."""
+        if self.critic_kind:
+            return f"the critic of {self.algorithm}: choose an algorithm without a critic"
+        if getattr(self, "demonstrations", None) is not None:
+            return f"the teacher of {self.algorithm}: choose an algorithm of reinforcement learning"
+        if self.env_config.get("team") is not None:
+            return "a team: leave env_config.team out"
         return ""
 
     def too_small_group(self) -> str:

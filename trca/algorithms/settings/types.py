@@ -22,6 +22,9 @@ OPTIMIZERS: Final[Registry[Callable[..., Any]]] = Registry(
 )
 """Optimizers by name: classes of PyTorch, or an `OptimizerFactory`."""
 
+AGENT_PROGRAMS: Final[Registry[Callable[..., Any]]] = Registry("agent program")
+"""Agent programs by name; see `trca.algorithms.rollouts.programs`."""
+
 
 def check_optimizer(name: str) -> str:
     """Checks the name of an optimizer.

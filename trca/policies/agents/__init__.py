@@ -19,6 +19,7 @@ from trca.common.registry import Registry
 from trca.envs.responses import PromptWriter
 
 COMMON: Final[Mapping[str, Any]] = {
+    "agent_program": None,
     "template": "paper",
     "memory": False,
     "max_prompt_tokens": 7680,  # with the response 8,192, the context of many small models
