@@ -93,7 +93,7 @@ class Session:
     contexts: int = 0
     left_out: int = 0
     _known: dict[Messages, list[int]] = field(default_factory=dict)
-    _taken_next: list[tuple[list[int], Completion]] = field(default_factory=list)
+    _untaken: list[tuple[list[int], Completion]] = field(default_factory=list)
 
     def past(self, messages: Messages) -> tuple[int, list[int]]:
         """Number and ids of the first messages, up to the last response of this session."""
@@ -104,20 +104,20 @@ class Session:
 
     def add(self, messages: Messages, prompt: list[int], completion: Completion, text: str) -> None:
         """Records the response to messages, and its text as the client reads it."""
-        if self._taken_next:
-            before, last = self._taken_next[-1]
+        if self._untaken:
+            before, last = self._untaken[-1]
             past = [*before, *last.ids.tolist()]
             if prompt[: len(past)] != past:
-                self.left_out += len(self._taken_next)
-                self._taken_next = []
-        self._taken_next.append((prompt, completion))
+                self.left_out += len(self._untaken)
+                self._untaken = []
+        self._untaken.append((prompt, completion))
         self._known[(*messages, ("assistant", text))] = [*prompt, *completion.ids.tolist()]
 
     def take(self) -> Sampled | None:
         """The responses since the last call, in the newest context; None without a response."""
-        if not self._taken_next:
+        if not self._untaken:
             return None
-        taken, self._taken_next = self._taken_next, []
+        taken, self._untaken = self._untaken, []
         start, (prompt, last) = len(taken[0][0]), taken[-1]
         ids = np.array([*prompt, *last.ids.tolist()], dtype=np.int32)
         logprobs, mask = np.zeros(len(ids), dtype=np.float32), np.zeros(len(ids), dtype=bool)

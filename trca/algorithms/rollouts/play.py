@@ -177,6 +177,8 @@ class RolloutLoop:
         """Closes the environments and the engine."""
         run_to_end(self.pool.close())
         self.guard.close()
+        if self._programs is not None:
+            self._programs.threads.close()
 
     async def play(self, request: GroupRequest, index: int, round_: Round) -> Sequence[Rollout]:
         """Plays an episode of a group to its end; returns the rollouts, one per agent.
@@ -195,7 +197,12 @@ class RolloutLoop:
             async with round_.places:
                 with self.guard.playing():
                     async with asyncio.timeout(self.limits.rollout_timeout_s) as limit:
-                        await self._play(episode, round_)
+                        if self._programs is not None:
+                            ask = partial(self._ask, episode, round_)
+                            advance = partial(self._advance, episode)
+                            await self._programs.play(episode, ask, advance, round_.sampling)
+                        while not episode.done:
+                            await self._take_turn(episode, round_)
         except TimeoutError:
             if not limit.expired():
                 raise
@@ -206,7 +213,15 @@ class RolloutLoop:
             self.pool.give_back(episode.env, broken=not episode.done)
         return episode.recorder.rollouts
 
-    async def advance(
+    async def _ask(
+        self, episode: Episode, round_: Round, request: Request, sampling: SamplingParams
+    ) -> Completion:
+        """Returns the completion of a request of an agent program."""
+        if episode.request.group in round_.dropped:
+            raise GroupFailedError from round_.dropped[episode.request.group]
+        return await self.guard.generate(request, sampling)
+
+    async def _advance(
         self,
         episode: Episode,
         prompt_ids: NDArray[np.int32],
@@ -237,29 +252,15 @@ class RolloutLoop:
             self._callbacks.stepped(episode, view.rollout.agent_id, turn, views)
         return transition
 
-    async def _play(self, episode: Episode, round_: Round) -> None:
-        """Takes turns until the episode is done; an agent program takes its own turns."""
-        if self._programs is None:
-            while not episode.done:
-                await self._take_turn(episode, round_)
-            return
-
-        async def generate(request: Request, sampling: SamplingParams) -> Completion:
-            _refuse_dropped(episode, round_)
-            return await self.guard.generate(request, sampling)
-
-        await self._programs.play(
-            episode, generate, round_.sampling, partial(self.advance, episode)
-        )
-
     async def _take_turn(self, episode: Episode, round_: Round) -> None:
         """Prompts the agent with the turn, and carries out the action of the response.
 
         Raises:
             ValueError: If a prompt does not fit into its limit.
         """
-        _refuse_dropped(episode, round_)
         request, view = episode.request, episode.recorder.view
+        if request.group in round_.dropped:
+            raise GroupFailedError from round_.dropped[request.group]
         agent = view.rollout.agent_id
         prompt_ids = self._prompt(episode, view)
         demonstration, completion = self._demonstrated(episode, view)
@@ -271,7 +272,7 @@ class RolloutLoop:
         episode.conversations[agent].add(completion.ids)
         if response.plan is not None:
             episode.subgoals[agent] = response.plan.subgoal
-        await self.advance(episode, prompt_ids, completion, response, demonstration)
+        await self._advance(episode, prompt_ids, completion, response, demonstration)
 
     async def _start(self, request: GroupRequest, index: int, round_: Round) -> Episode:
         """Takes an environment and resets it; a retry takes a new environment.
@@ -439,9 +440,3 @@ class RolloutLoop:
     def _keeps_incomplete(self, request: GroupRequest) -> bool:
         """Whether the finished rollouts of an incomplete group stay."""
         return request.keep_finished or self.limits.on_missing_rollout == "go_on"
-
-
-def _refuse_dropped(episode: Episode, round_: Round) -> None:
-    """Raises a `GroupFailedError` if the group of an episode is dropped."""
-    if episode.request.group in round_.dropped:
-        raise GroupFailedError from round_.dropped[episode.request.group]

@@ -87,6 +87,7 @@ class AgentPrograms:
     Attributes:
         gateway: Answers the program.
         at_once: Largest number of programs at once: each has a thread and connections.
+        threads: The threads of the programs.
     """
 
     at_once = 128
@@ -95,18 +96,18 @@ class AgentPrograms:
         """Takes the program, and the prompter and tokenizer of the policy."""
         self.gateway = Gateway(prompter, tokenizer)
         self._program, self._prompter, self._tokenizer = program, prompter, tokenizer
-        self._threads = Threads(self.at_once, "trca-agent")
+        self.threads = Threads(self.at_once, "trca-agent")
 
     async def play(
-        self, episode: Episode, generate: Generate, sampling: SamplingParams, advance: Advance
+        self, episode: Episode, ask: Generate, advance: Advance, sampling: SamplingParams
     ) -> None:
         """Plays an episode to its end, and adds the counts of the session to its measures.
 
         Args:
             episode: The episode, after its reset.
-            generate: Completes a prompt.
-            sampling: Temperature and longest response.
+            ask: Completes a prompt.
             advance: Carries out the action of a response, and records the step.
+            sampling: Temperature and longest response.
 
         Raises:
             Exception: The first failure of engine or environment, else the program's error.
@@ -114,7 +115,7 @@ class AgentPrograms:
         rollout, key = episode.recorder.view.rollout, (*episode.request.key, *episode.place)
         seeds = (derive_seed(*key, number) for number in count())
         trains = episode.request.progress is not None
-        session = self.gateway.open(Session(generate, sampling, seeds, rollout.module_id, trains))
+        session = self.gateway.open(Session(ask, sampling, seeds, rollout.module_id, trains))
         closed = False
 
         async def step(action: str) -> Transition:
@@ -130,7 +131,7 @@ class AgentPrograms:
 
         try:
             calls = [(_call, self._program, AgentEnv(episode, step), session.base_url)]
-            [call] = await self._threads.run(calls, lambda _: "the agent program")
+            [call] = await self.threads.run(calls, lambda _: "the agent program")
             if error := session.failure or call.exception():
                 raise error
             if not episode.done:
