@@ -15,7 +15,7 @@ from openai import OpenAI
 from tests.algorithms.rollouts.test_chat_rollouts import continues
 from tests.algorithms.rollouts.test_loop import GROUPS, SAMPLING, make_loop
 from tests.chats import qwen3_tokenizer, save_chat_model
-from trca.algorithms import GRPOConfig, TRCAConfig, TurnPPOConfig
+from trca.algorithms import GRPOConfig, ImitationConfig, TRCAConfig, TurnPPOConfig
 from trca.algorithms.rollouts.batch import derive_seed
 from trca.common.registry import load_file
 from trca.policies.engines.engine import Request, SamplingParams
@@ -25,12 +25,13 @@ from trca.policies.prompts import Prompter
 
 EXAMPLE = Path(__file__).parents[3] / "examples/gateway/agent.py"
 agent = load_file(EXAMPLE).agent
+CLIENT = httpx.Client(timeout=60)
 
 
 def ask(base_url, content="take the key.", **fields):
     messages = content if isinstance(content, list) else [{"role": "user", "content": content}]
     body = {"model": "policy", "messages": messages, **fields}
-    return httpx.post(f"{base_url}/chat/completions", json=body, timeout=60)
+    return CLIENT.post(f"{base_url}/chat/completions", json=body)
 
 
 def text_of(reply):
@@ -167,10 +168,10 @@ def test_a_refused_request_gets_openais_error_and_changes_nothing(model):
             url = f"{base_url}/chat/completions"
             usual = {"messages": [{"role": "user", "content": "a"}], "n": 1, "stream": False}
             body = fields if isinstance(fields, str) else json.dumps(usual | fields)
-            errors[name] = httpx.post(url, content=body)
+            errors[name] = CLIENT.post(url, content=body)
         other = base_url.replace("rollouts/", "rollouts/0")
         errors["unknown rollout"] = ask(other)
-        errors["unknown address"] = httpx.post(f"{base_url}/responses", json={})
+        errors["unknown address"] = CLIENT.post(f"{base_url}/responses", json={})
         agent(env, base_url)
 
     usual, after = play(model, agent).rollouts, play(model, clumsy).rollouts
@@ -318,6 +319,8 @@ def test_what_prompts_the_policy_itself_is_refused(make_config):
     with pytest.raises(ValueError, match="choose an algorithm without a critic"):
         make_config(TurnPPOConfig, agent_program=program).validate()
     with pytest.raises(ValueError, match="a team: leave env_config"):
-        make_config(GRPOConfig, {"team": "duo.yaml"}, agent_program=program).validate()
+        make_config(GRPOConfig, {"team": "alfworld_planner"}, agent_program=program).validate()
+    with pytest.raises(ValueError, match="the teacher of Imitation"):
+        make_config(ImitationConfig, agent_program=program).validate()
     with pytest.raises(ValueError, match="has no 'agnt'"):
         make_config(agent_program=f"{EXAMPLE}:agnt")
