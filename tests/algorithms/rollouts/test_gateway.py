@@ -132,7 +132,9 @@ def thinks_twice(env, base_url):
 
 def test_a_step_has_the_newest_context_and_its_mask_the_sampled_tokens(model):
     tokenizer = load_tokenizer(str(model))
-    for rollout in play(model, thinks_twice).rollouts:
+    rollouts = play(model, thinks_twice).rollouts
+    assert len(rollouts) == 4
+    for rollout in rollouts:
         begin, *steps = rollout.steps
         assert begin.action == "go"
         assert len(begin.response_ids) == len(begin.action_mask) == 0
