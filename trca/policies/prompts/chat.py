@@ -93,18 +93,6 @@ class ChatTemplate:
         Raises:
             ValueError: If the chat template does not show all turns of a conversation in order.
         """
-        return self.continued(self._first("", text), response)
-
-    def continued(self, messages: Messages, past: Sequence[int] | NDArray[Any]) -> list[int]:
-        """Returns the ids of messages after a response, to the start of the next response.
-
-        Args:
-            messages: The messages, each with ``role`` and ``content``.
-            past: Ids that end with the response.
-
-        Raises:
-            ValueError: If the chat template does not show all turns of a conversation in order.
-        """
         answered = [*self._first("", _TEXT), {"role": "assistant", "content": _RESPONSE}]
         parts = self._rendered([*answered, *messages]).split(_RESPONSE, 1)
         shown = [m["content"].strip() for m in messages if m["role"] != "assistant"]
