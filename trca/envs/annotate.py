@@ -183,14 +183,19 @@ def add_place(error: BaseException, env: gymnasium.Env[str, str]) -> None:
     frames = extract_tb(error.__traceback__)
     if frames and frames[-1].filename == _ISOLATED:
         return
+    note = f"in {type(inner).__name__}{place(error, type(inner))}"
+    if note not in getattr(error, "__notes__", ()):
+        error.add_note(note)
+
+
+def place(error: BaseException, env_class: type) -> str:
+    """The last line of an exception in a file of an environment's class or a base class."""
     files = set()
-    for base in type(inner).__mro__:
+    for base in env_class.__mro__:
         if not base.__module__.startswith(("gymnasium", "builtins", "trca.envs.text_env")):
             with suppress(TypeError, OSError):
                 files.add(inspect.getfile(base))
-    note = f"in {type(inner).__name__}{line_in(files, error)}"
-    if note not in getattr(error, "__notes__", ()):
-        error.add_note(note)
+    return line_in(files, error)
 
 
 def line_in(files: Collection[str], error: BaseException) -> str:

@@ -71,7 +71,11 @@ class TextAlgorithm(Algorithm):
 
     config_class: ClassVar[type[TextAlgorithmConfig[Any]]] = TextAlgorithmConfig
     # The numbers of each result in Tune's console; RLlib's class has them under this name.
-    _progress_metrics = ("success_rate", "evaluation/success_rate", "foundational_reward")
+    _progress_metrics = (  # type: ignore[assignment]
+        "success_rate",
+        "evaluation/success_rate",
+        "foundational_reward",
+    )
     config: TextAlgorithmConfig
     metrics: MetricsLogger
     env_runner_group: EnvRunnerGroup
