@@ -88,11 +88,11 @@ def test_other_weights_in_the_start_folder_are_refused_by_name(trained, make_con
     assert all(np.array_equal(before[name], after[name]) for name in before)
     algorithm.stop()
     for part in (
-        path,
+        f"{path}: the run of",
         f"started from {saved.model} with weights of SHA-256 {saved.sha256[:12]}",
         f"{start} now has weights of SHA-256 {now.sha256[:12]}",
         f"put the original weights back into {saved.model}",
-        "set model: FOLDER in the config",
+        "set model: FOLDER in the config, for a run in its config.yaml",
     ):
         assert part in str(refusal.value)
 
