@@ -1,10 +1,13 @@
 """The annotation wrapper on the real environment: its keys in info, and equal rewards."""
 
+import json
 import random
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -182,3 +185,22 @@ def test_budgets_change_with_the_next_episode(team):
 
     (first, second), (same, other) = rewards(change=False), rewards(change=True)
     assert first == second == same != other
+
+
+def test_prerequisites_hold_for_an_episode(tmp_path):
+    """The library of ALFWorld, where a target counts as taken only after an error."""
+    data = yaml.safe_load(Path("trca/rubric/libraries/alfworld.yaml").read_text())
+    taken = next(each for each in data["operators"] if each["id"] == "target_taken")
+    taken["requires"] = ["malformed"]
+    path = tmp_path / "mine.yaml"
+    path.write_text(json.dumps(data))
+    env = make("alfworld", games="small", library=path)
+    for mistake in (True, False):
+        env.reset(seed=0)
+        fired = set(env.step("sing" if mistake else "look")[-1]["rubric"]["fired"])
+        ended = False
+        while not ended:
+            *_, ended, _, info = env.step(env.unwrapped.oracle_action())
+            fired |= {*info["rubric"]["fired"]}
+        assert ("target_taken" in fired) == ("malformed" in fired) == mistake
+        assert info["won"]

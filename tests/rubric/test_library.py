@@ -73,6 +73,44 @@ def test_a_category_has_any_number_of_operators_from_one(tmp_path, counts):
     assert (first, second) == (pytest.approx(6.0), 0.0)
 
 
+def requiring(**requires):
+    """A library with prerequisites by operator id."""
+    data = plain()
+    for operator in data["operators"]:
+        operator["requires"] = requires.get(operator["id"], [])
+    return data
+
+
+def test_an_operator_fires_only_after_its_prerequisites(tmp_path):
+    """`evidence_0` needs `evidence_1`, which needs the later `execution_0`."""
+    data = requiring(evidence_0=["evidence_1"], evidence_1=["execution_0"])
+    library = load(tmp_path, data)
+    fired = np.zeros(15, dtype=bool)
+    steps = ["100000000000000", "110000000001000", "110000000010000", "100000100000000"]
+    supported = ["000000000000000", "000000000001000", "110000000010000", "100000100000000"]
+    for number, (before, after) in enumerate(zip(steps, supported, strict=True)):
+        judgments = np.array([*before], dtype=np.uint8)
+        kept = library.supported(judgments, fired)
+        assert "".join(map(str, kept)) == after, f"step {number}"
+        assert "".join(map(str, judgments)) == before, "the judgments are unchanged"
+
+
+@pytest.mark.parametrize(
+    ("requires", "message"),
+    [
+        ({"evidence_0": ["evidence_9"]}, "'evidence_0' requires unknown operator 'evidence_9'"),
+        (
+            {"evidence_0": ["evidence_1"], "evidence_1": ["evidence_0"]},
+            "operators require each other: evidence_",
+        ),
+        ({"evidence_2": ["evidence_2"]}, "require each other: evidence_2 -> evidence_2"),
+    ],
+)
+def test_prerequisites_that_cannot_fire_are_refused(tmp_path, requires, message):
+    with pytest.raises(RubricError, match=message):
+        load(tmp_path, requiring(**requires))
+
+
 def changed(**fields):
     data = copy.deepcopy(plain())
     data["operators"][2].update(fields)

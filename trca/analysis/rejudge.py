@@ -87,18 +87,21 @@ class Rejudge:
             if operator.judge and self._ask:
                 prompts = [transition_prompt(*place, operator.judge) for place in places]
                 rows[:, number] = self._ask(prompts)
-        self._count(rows, places)
         complete, start = [], 0
         for rollout in rollouts:
             start, part = start + len(rollout.steps), rows[start : start + len(rollout.steps)]
             if (part == UNLABELLED).any():
                 self.left_out += 1
                 continue
+            fired = np.zeros(len(self.library.ids), dtype=bool)
+            for row in part:
+                row[:] = self.library.supported(row.astype(np.uint8), fired)
             steps = [
                 replace(step, judgments=row)
                 for step, row in zip(rollout.steps, part.astype(np.uint8), strict=True)
             ]
             complete.append(replace(rollout, operators=self.library.ids, steps=steps))
+        self._count(rows, places)
         return complete
 
     def _count(self, rows: NDArray[np.int64], places: Sequence[tuple[Rollout, int]]) -> None:

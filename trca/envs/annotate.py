@@ -143,6 +143,7 @@ class RubricAnnotation(ContextAnnotation):
         self.rewards = self._next_rewards
         self.rewards.reset()
         observation, info = super().reset(seed=seed, options=options)
+        self._fired = np.zeros(len(self.judge.library.ids), dtype=bool)
         nothing = np.frombuffer(bytes(len(self.judge.library.ids)), np.uint8)
         info["rubric"] = RubricInfo(
             judgments=nothing, foundational=0.0, breakthrough=0.0, reward=0.0, fired=()
@@ -152,8 +153,10 @@ class RubricAnnotation(ContextAnnotation):
     def step(self, action: str) -> tuple[str, SupportsFloat, bool, bool, dict[str, Any]]:
         """Steps the environment and judges the transition."""
         observation, reward, terminated, truncated, info = super().step(action)
+        library = self.judge.library
         judgments = self.judge.judge(self._text_env.adapter.binding, info["facts"])
-        info["rubric"] = rubric_info(judgments, self.rewards, self.judge.library.ids)
+        judgments = library.supported(judgments, self._fired)
+        info["rubric"] = rubric_info(judgments, self.rewards, library.ids)
         return observation, reward, terminated, truncated, info
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Annotated, ClassVar, Final, Literal, TypeVar
 
@@ -16,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from trca.common.names import unknown
 from trca.common.strict_yaml import FileRecord, Record
 from trca.rubric.conditions import Condition, RubricError, Term
 
@@ -44,8 +46,13 @@ class Operator(Record):
     judge: str = Field(
         default="",
         max_length=600,
-        pattern=r"\S",
+        pattern=r"^$|\S",
         description="question to a model, in the place of a condition",
+    )
+    requires: tuple[_Name, ...] = Field(
+        (),
+        strict=False,
+        description="operators that must fire earlier in the rollout, or on the same transition",
     )
 
     def check(self, source: str, terms: Mapping[str, Term] | None = None) -> Condition:
@@ -119,8 +126,39 @@ class RubricLibrary(FileRecord):
         codes.flags.writeable = False
         return codes
 
+    @cached_property
+    def _requirements(self) -> list[tuple[int, tuple[int, ...]]]:
+        """Place of each operator with prerequisites and their places, prerequisites first."""
+        places = {operator_id: place for place, operator_id in enumerate(self.ids)}
+        needs = {operator.id: operator.requires for operator in self.operators}
+        order = TopologicalSorter(needs).static_order()
+        return [(places[i], tuple(places[n] for n in needs[i])) for i in order if needs[i]]
+
+    def supported(
+        self, judgments: NDArray[np.uint8], fired: NDArray[np.bool_]
+    ) -> NDArray[np.uint8]:
+        """The judgments of a transition, 0 for operators whose prerequisites have not fired.
+
+        This is the aggregation of GEAR (Eq. for q_i, arXiv 2606.03361) with retention 0, on
+        judgments that are 0 or 1. GEAR judges one response; here a prerequisite may also fire on an
+        earlier transition.
+
+        Args:
+            judgments: uint8 (M,), read-only or not; unchanged.
+            fired: bool (M,), the operators that fired on earlier transitions of the rollout. The
+                operators of this transition are added.
+        """
+        if not self._requirements:
+            return judgments
+        kept = judgments.copy()
+        for place, needed in self._requirements:
+            kept[place] &= all(fired[n] or kept[n] for n in needed)
+        fired |= kept > 0
+        kept.flags.writeable = False
+        return kept
+
     def check_all(self) -> None:
-        """Checks ids, numbers of operators and conditions."""
+        """Checks ids, numbers of operators, conditions and prerequisites."""
         for operator_id, count in Counter(self.ids).items():
             if count > 1:
                 raise RubricError(f"{self.source}: {count} operators have the id {operator_id!r}")
@@ -136,6 +174,15 @@ class RubricLibrary(FileRecord):
                 raise RubricError(f"{where}: write a condition, or a question under judge")
             if operator.judge and (operator.reads or operator.binds):
                 raise RubricError(f"{where} asks a model: leave reads and binds empty")
+            for name in operator.requires:
+                if name not in self.ids:
+                    raise RubricError(f"{where} requires {unknown('operator', name, self.ids)}")
+        try:
+            _ = self._requirements
+        except CycleError as error:
+            raise RubricError(
+                f"{self.source}: operators require each other: {' -> '.join(error.args[1])}"
+            ) from None
         check_each(self.deterministic.operators, lambda operator: operator.check(self.source))
 
 

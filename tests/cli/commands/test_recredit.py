@@ -153,6 +153,12 @@ def test_another_library_judges_the_recorded_facts(recredit, library):
     assert "judged by" in output
 
 
+def test_an_operator_without_its_prerequisite_is_judged_as_not_fired(recredit, library):
+    taken = {"reads": ["verb"], "condition": "facts.verb == 'take'"}
+    told, _ = recredit(f"--library={library(target_taken=taken | {'requires': ['malformed']})}")
+    assert told["judged"]["target_taken"]["before"] > told["judged"]["target_taken"]["now"] == 0
+
+
 def test_the_library_of_the_run_repeats_its_judgments_and_its_credit(recorded_run, tmp_path):
     run = tmp_path / "run"
     shutil.copytree(recorded_run, run)

@@ -177,7 +177,10 @@ def _print_rubric(env: Env, rubric: RubricInfo | None, facts: Any, why: bool) ->
         judge, binding = message_judge(), None
     else:
         judge, binding = env.get_wrapper_attr("judge"), env.get_wrapper_attr("adapter").binding
-    print_reasons(judge.explain(binding, facts), judge.library)
+    reasons = judge.explain(binding, facts)
+    print_reasons(
+        {name: reasons[name] for name in rubric["fired"] if name in reasons}, judge.library
+    )
 
 
 def _chooser(env: Env, policy: Policy, seed: int) -> Callable[[Mapping[str, Any]], str | None]:
