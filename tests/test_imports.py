@@ -21,7 +21,7 @@ BELOW = {
 }
 """Package -> the packages that it may import."""
 BELOW["algorithms"] = {"policies", "runs", *BELOW["runs"]}
-BELOW["interop"] = set()
+BELOW["interop"] = {"common"}
 BELOW["analysis"] = {"algorithms", *BELOW["algorithms"]}
 BELOW["cli"] = {"analysis", *BELOW["analysis"]}
 
