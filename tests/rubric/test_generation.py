@@ -137,4 +137,4 @@ def test_a_prompt_that_would_make_the_file_unreadable_is_left_out(shown, tmp_pat
 def test_the_schema_names_the_fields_of_an_operator():
     items = SCHEMA["properties"]["operators"]["items"]
     assert list(items["properties"]) == items["required"]
-    assert {*items["properties"], "judge"} == set(Operator.model_fields)
+    assert {*items["properties"], "judge", "requires"} == set(Operator.model_fields)

@@ -189,7 +189,7 @@ def as_yaml(library: RubricLibrary, provenance: Provenance) -> str:
     A prompt that makes the file larger than files of settings may be is left out; its hash stays.
     """
     data = library.model_copy(update={"provenance": provenance}).model_dump(
-        mode="json", exclude={"operators": {"__all__": {"judge"}}}
+        mode="json", exclude={"operators": {"__all__": {"judge", "requires"}}}
     )
     data = {name: data[name] for name in ("environment", "provenance", "operators")}
     text = _dump(data)
