@@ -58,12 +58,9 @@ class Recordings:
     def open(cls, folder: Path) -> Recordings:
         """Reads the catalogue of a folder."""
         files = CatalogueFiles.find(folder)
-        return cls(
-            folder,
-            Catalogue.from_products(
-                read_products(files), read_human_instructions(files), SEED, "original"
-            ),
-        )
+        human = read_human_instructions(files)
+        entries = ((each, tuple(human.get(each.asin, ()))) for each in read_products(files))
+        return cls(folder, Catalogue.of(entries, SEED, "original"))
 
     def goals(self, kind: str) -> tuple[Goal, ...]:
         """Returns trca's goals."""
