@@ -1,4 +1,8 @@
-"""Calls of the command in this process."""
+"""Calls of the command in this process, and servers that commands ask."""
+
+import threading
+from contextlib import contextmanager
+from http.server import ThreadingHTTPServer
 
 from typer.testing import CliRunner
 
@@ -26,3 +30,16 @@ def refused(*arguments, **options):
 
 
 ALL = (trca, done, refused)
+
+
+@contextmanager
+def serving(handler):
+    """Answers requests on this machine by a handler of `http.server`; yields the address."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()

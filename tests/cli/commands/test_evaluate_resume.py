@@ -4,15 +4,14 @@ import json
 import os
 import shutil
 import signal
-import threading
 import time
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
 
-from tests.cli.calls import done, refused, trca
+from tests.cli.calls import done, refused, serving, trca
 from tests.toy import ACTIONS
 from trca.records import read_rollouts
 
@@ -47,14 +46,8 @@ def endpoint(allowed=(), acts=None):
         def log_message(self, *_):
             pass
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_address[1]}/v1", seeds
-        finally:
-            server.shutdown()
-            thread.join()
+    with serving(Handler) as address:
+        yield f"{address}/v1", seeds
 
 
 @pytest.fixture(autouse=True)

@@ -5,17 +5,16 @@ import os
 import shutil
 import subprocess
 import sys
-import threading
 from base64 import b64decode
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
 import torch
 
 from tests.cli import calls
-from tests.cli.calls import done, refused
+from tests.cli.calls import done, refused, serving
 from trca.algorithms.settings.parameters import TextParameters
 from trca.records import read_rollouts
 from trca.records.store import prompts_of, read_table
@@ -349,14 +348,8 @@ def fake_hub():
         def log_message(self, *_):
             pass
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_address[1]}", created, files
-        finally:
-            server.shutdown()
-            thread.join()
+    with serving(Handler) as address:
+        yield address, created, files
 
 
 def test_an_exported_policy_is_uploaded_with_its_card(runs, tmp_path, monkeypatch):

@@ -4,14 +4,13 @@ import json
 import os
 import subprocess
 import sys
-import threading
 from collections import Counter
 from functools import wraps
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler
 
 import pytest
 
-from tests.cli.calls import done, trca
+from tests.cli.calls import done, serving, trca
 from trca.algorithms.base.text_config import TextAlgorithmConfig
 from trca.algorithms.settings.parameters import TextParameters
 from trca.cli.preflight.preflight import Preflight
@@ -129,16 +128,13 @@ def test_a_hub_without_the_model_is_asked_once_for_each_file(monkeypatch, status
         def log_message(self, *_):
             pass
 
-    with HTTPServer(("127.0.0.1", 0), Hub) as server:
-        threading.Thread(target=server.serve_forever).start()
-        hub = f"http://127.0.0.1:{server.server_port}"
+    with serving(Hub) as hub:
         monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", hub)
         paths = "{repo_id}/resolve/{revision}/{filename}"
         monkeypatch.setattr(
             "huggingface_hub.constants.HUGGINGFACE_CO_URL_TEMPLATE", f"{hub}/{paths}"
         )
         problem = missing_on_hub("owner/no-such-model")
-        server.shutdown()
     assert words in problem
     assert bool(words) == bool(problem)
     assert len(asked) == len(set(asked)) <= 2, "nothing is asked again"
