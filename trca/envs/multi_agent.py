@@ -7,8 +7,9 @@
 
 A rollout group has N agents, ``agent_0`` to ``agent_{N-1}``. Each agent plays a separate copy of
 the same task. An agent leaves when its episode ends; the remaining agents continue. The roles of a
-team share one episode and leave together; they also share its rewards, except in a game. A parallel environment ignores the
-action of a role without a turn; ``infos[role]["on_turn"]`` marks the role with the turn.
+team share one episode and leave together; they also share its rewards, except in a game. A parallel
+environment ignores the action of a role without a turn; ``infos[role]["on_turn"]`` marks the role
+with the turn.
 
 Observations are strings with a ``dtype`` attribute, which PettingZoo's tests require.
 """

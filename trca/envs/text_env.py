@@ -367,7 +367,9 @@ class TextEnv(gymnasium.Env[str, str], ABC):
             raise ResetNeeded("the episode is over: call reset() to start another")
         action = as_action(action, self._transcript[-1][2])
         outcome = self.take_action(action)
-        observation, reward, terminated, truncated, accepted, won, score, milestone, rewards = outcome
+        observation, reward, terminated, truncated, accepted, won, score, milestone, rewards = (
+            outcome
+        )
         self._check_observation(observation)
         score = reward if score is None else score
         if not (math.isfinite(reward) and math.isfinite(score)):

@@ -57,7 +57,7 @@ def test_roles_of_other_names_than_the_environments_are_refused(team: str, isola
 def test_rewards_are_finite(team: str, monkeypatch: pytest.MonkeyPatch) -> None:
     endless = Outcome("", rewards={"first": math.inf, "second": 0.0})
     monkeypatch.setattr(Stones, "take_action", lambda self, action: endless)
-    with pytest.raises(ValueError, match="inf.*must be finite"):
+    with pytest.raises(ValueError, match=r"inf.*must be finite"):
         played(team, "4", "go")
 
 

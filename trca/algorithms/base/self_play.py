@@ -63,8 +63,8 @@ def set_up_self_play(config: PolicyConfig) -> None:
         return
     if len(roles) < 2:
         raise ValueError(
-            f"frozen_copies is {copies}, and no further role plays: set env_config.team to a team of"
-            " two or more roles"
+            f"frozen_copies is {copies}, and no further role plays: set env_config.team to a team"
+            " of two or more roles"
         )
     learners = tuple(role for role in roles if role not in settings.frozen_roles)
     if settings.tasks_per_iteration < len(learners):
