@@ -2,10 +2,11 @@
 
 from typing import Any
 
+from tests.toy import ACTIONS
 from trca.envs import Outcome, TextEnv
 
-TAKES = {"go": 1, "sing": 2}
-"""Stones that an action takes. Any other action of the toy environment loses."""
+TAKES = {"go": 1, "take key": 1, "sing": 2}
+"""Stones that an action of the toy environment takes. Any other action loses."""
 
 TEAM = """
 names: [numbered]
@@ -17,6 +18,8 @@ roles:
 
 class Stones(TextEnv):
     """Players take one or two stones in turns. A task is a number of stones, from 1 to 8.
+
+    Texts and actions are those of the toy environment, which its model can answer.
 
     Args:
         split: Any name.
@@ -43,14 +46,14 @@ class Stones(TextEnv):
 
     @property
     def admissible_actions(self) -> list[str]:
-        return list(TAKES)
+        return list(ACTIONS)
 
     def demonstrator_action(self) -> str:
         return "sing" if self._left % 3 == 2 else "go"
 
     def start_task(self, task_id: str, options: dict[str, Any]) -> str:
         self._left, self._moves = int(task_id), 0
-        return f"{self._left} stones"
+        return self._text()
 
     def take_action(self, action: str) -> Outcome:
         player = self._moves % len(self._roles)
@@ -64,5 +67,8 @@ class Stones(TextEnv):
             role: over * (sign if number == player else -sign)
             for number, role in enumerate(self._roles)
         }
-        text = f"{self._left} stones"
-        return Outcome(text, rewards[self._roles[player]], over, accepted=not lost, rewards=rewards)
+        own = rewards[self._roles[player]]
+        return Outcome(self._text(), own, over, accepted=not lost, rewards=rewards)
+
+    def _text(self) -> str:
+        return "You are in room 1. A key is here." if self._left % 2 else "You are in room 0."

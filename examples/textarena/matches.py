@@ -33,7 +33,11 @@ def wins(trained: Path, start: Path, first: str, second: str, rollouts: int) -> 
             (Path(folder) / file.name).symlink_to(file)
         for role, player in players.items():
             (Path(folder) / role).symlink_to(trained / role if player == "trained" else start)
-        given = {"model": folder, "env_config.random_role": randoms[0] if randoms else None}
+        given = {
+            "frozen_copies": 0,
+            "model": folder,
+            "env_config.random_role": randoms[0] if randoms else None,
+        }
         config = TextParameters.resolve(assign(SETTINGS, given)).algorithm_config()
         runner = local_runner(config)
         evaluation = evaluate_panel(runner, runner.panel("test"), rollouts=rollouts)

