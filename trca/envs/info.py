@@ -57,6 +57,8 @@ class TextInfo(TypedDict, total=False):
     score: float
     milestone: bool
     """Whether the action completed a subgoal of the environment. Absent without milestones."""
+    rewards: dict[str, float]
+    """In a game: the reward of each role. Absent if all roles get the same reward."""
     measures: dict[str, float]
     """Further metrics of the episode by name. Present only at the end of an episode."""
     rubric: RubricInfo
@@ -64,6 +66,8 @@ class TextInfo(TypedDict, total=False):
     """In a team: the role whose turn comes next."""
     brief: str
     """In a team: the prompt of that role."""
+    roles: dict[str, Any]
+    """In a team: what each role got from this step, as `trca.envs.teams.env.RoleResult`."""
     closed: tuple[Any, ...]
     """In a team: the transitions that ended with this step, as
     `trca.envs.teams.env.RoleTransition`.

@@ -246,7 +246,7 @@ def _reset(env: gymnasium.Env[str, str], seed: int | None, options: dict[str, An
 def _step(env: gymnasium.Env[str, str], action: str) -> Any:
     observation, reward, terminated, truncated, info = env.step(action)
     ended = (terminated, truncated, info["accepted"], info["won"], info["score"])
-    return (observation, reward, *ended, info.get("milestone")), _state(info)
+    return (observation, reward, *ended, info.get("milestone"), info.get("rewards")), _state(info)
 
 
 def _random_action(env: gymnasium.Env[str, str], rng: np.random.Generator) -> Any:

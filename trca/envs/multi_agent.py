@@ -7,8 +7,9 @@
 
 A rollout group has N agents, ``agent_0`` to ``agent_{N-1}``. Each agent plays a separate copy of
 the same task. An agent leaves when its episode ends; the remaining agents continue. The roles of a
-team share one episode and its rewards, and leave together. A parallel environment ignores the
-action of a role without a turn; ``infos[role]["on_turn"]`` marks the role with the turn.
+team share one episode and leave together; they also share its rewards, except in a game. A parallel
+environment ignores the action of a role without a turn; ``infos[role]["on_turn"]`` marks the role
+with the turn.
 
 Observations are strings with a ``dtype`` attribute, which PettingZoo's tests require.
 """
@@ -113,7 +114,7 @@ class GroupEnv(_Agents, ParallelEnv[str, str, str]):  # type: ignore[misc]
 
 
 class TeamTurnsEnv(_Agents, AECEnv[str, str, str]):  # type: ignore[misc]
-    """A team: one role acts at a time, and all roles get the rewards.
+    """A team: one role acts at a time, and each role gets its rewards.
 
     ``last()`` returns a role's observation and its rewards since its last action. ``infos`` have
     the keys of the role's last ended transition.
@@ -129,7 +130,7 @@ class TeamTurnsEnv(_Agents, AECEnv[str, str, str]):  # type: ignore[misc]
         self.agents = list(self.possible_agents)
         self._cumulative_rewards = dict.fromkeys(self.agents, 0.0)
         self._ended: Infos = {}
-        self._share(0.0, False, False, {})
+        self._share(False, False, {})
 
     def observe(self, agent: str) -> str:
         """The current observation of a role."""
@@ -142,7 +143,7 @@ class TeamTurnsEnv(_Agents, AECEnv[str, str, str]):  # type: ignore[misc]
             self._was_dead_step(action)
             return
         self._cumulative_rewards[agent] = 0.0
-        _, reward, terminated, truncated, info = self.team_env.step(
+        _, _, terminated, truncated, info = self.team_env.step(
             UNPARSED if action is None else action
         )
         names = ("context", "next_context", "parsed", "accepted", "facts", "rubric")
@@ -151,23 +152,22 @@ class TeamTurnsEnv(_Agents, AECEnv[str, str, str]):  # type: ignore[misc]
             if ended.rubric is None:
                 del values["rubric"]
             self._ended[ended.agent] = values
-        self._share(reward, terminated, truncated, info)
+        self._share(terminated, truncated, info)
         self._accumulate_rewards()
         self._deads_step_first()
 
-    def _share(
-        self, reward: float, terminated: bool, truncated: bool, info: Mapping[str, Any]
-    ) -> None:
+    def _share(self, terminated: bool, truncated: bool, info: Mapping[str, Any]) -> None:
         """Gives the result of a step to all roles."""
-        over = terminated or truncated
+        over, results = terminated or truncated, info.get("roles", {})
         self.agent_selection = self.team_env.agent
-        self.rewards = dict.fromkeys(self.agents, reward)
+        self.rewards = {a: results[a].reward if results else 0.0 for a in self.agents}
         self.terminations = dict.fromkeys(self.agents, terminated)
         self.truncations = dict.fromkeys(self.agents, truncated)
-        last = {k: info[k] for k in ("won", "score", "measures") if over and k in info}
+        measures = {"measures": info["measures"]} if "measures" in info else {}
+        last = {a: {"won": each.won, "score": each.score} | measures for a, each in results.items()}
         self.infos = {
             agent: self.team_env.info_of(agent)
-            | last
+            | (last[agent] if over else {})
             | self._ended.get(agent, {})
             | {"on_turn": agent == self.agent_selection and not over}
             for agent in self.agents

@@ -81,6 +81,8 @@ class Outcome(NamedTuple):
         score: Quality of the result, 0 to 1. Default: the reward.
         milestone: Whether the action completed a subgoal of the environment. Default: the
             environment has no milestones.
+        rewards: In a game, the reward of each role of the team, by name. Default: all roles get
+            ``reward``.
     """
 
     observation: str
@@ -91,6 +93,7 @@ class Outcome(NamedTuple):
     won: bool | None = None
     score: float | None = None
     milestone: bool | None = None
+    rewards: Mapping[str, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,13 +367,20 @@ class TextEnv(gymnasium.Env[str, str], ABC):
             raise ResetNeeded("the episode is over: call reset() to start another")
         action = as_action(action, self._transcript[-1][2])
         outcome = self.take_action(action)
-        observation, reward, terminated, truncated, accepted, won, score, milestone = outcome
+        observation, reward, terminated, truncated, accepted, won, score, milestone, rewards = (
+            outcome
+        )
         self._check_observation(observation)
         score = reward if score is None else score
         if not (math.isfinite(reward) and math.isfinite(score)):
             raise ValueError(
                 f"{self.env_id or type(self).__name__} gave reward {reward} and score {score}:"
                 " both must be finite"
+            )
+        if rewards is not None and not all(map(math.isfinite, rewards.values())):
+            raise ValueError(
+                f"{self.env_id or type(self).__name__} gave the roles' rewards {dict(rewards)}: all"
+                " must be finite"
             )
         self._steps += 1
         admissible = self.admissible_actions
@@ -383,6 +393,8 @@ class TextEnv(gymnasium.Env[str, str], ABC):
         info["score"] = score
         if milestone is not None:
             info["milestone"] = bool(milestone)
+        if rewards is not None:
+            info["rewards"] = {role: float(each) for role, each in rewards.items()}
         if self._over and (measures := self.episode_measures()):
             info["measures"] = measures
         return observation, reward, terminated, truncated, dict(info)

@@ -165,7 +165,7 @@ def advantages_of(rollouts: Sequence[Rollout]) -> NDArray[np.float64]:
 def by_episode(rollouts: Sequence[Rollout]) -> list[list[Rollout]]:
     """Groups rollouts by episode, in their order: one of a single agent, or those of a team.
 
-    The rollouts of a team share task, outcome, score and metrics.
+    The rollouts of a team share task and metrics; except in a game, also outcome and score.
     """
     by_key: dict[tuple[int, int, str], list[Rollout]] = {}
     for number, rollout in enumerate(rollouts):

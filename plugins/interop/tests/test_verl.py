@@ -13,6 +13,7 @@ from trca.rubric import RubricLibrary
 from trca_interop.credit import Credit
 from trca_interop.dumps import dump_files, read_dump
 from trca_interop.verl import bind_all, estimator, register, replace_compute_advantage
+from trca_interop.verl_v1 import columns as columns_of_queue
 
 
 @pytest.fixture(scope="module")
@@ -60,9 +61,9 @@ def test_a_row_without_a_rollout_id_is_a_rollout(played):
 def test_missing_columns_are_named():
     run = estimator(Credit.bind("gigpo"))
     mask = torch.ones(1, 1)
-    with pytest.raises(ValueError, match=r"column 'uid' and 'trca': set trainer.use_v1=False"):
+    with pytest.raises(ValueError, match="column 'uid' and 'trca': write annotations"):
         run(mask, mask, index=["a"], config=None)
-    with pytest.raises(ValueError, match="column 'trca': set"):
+    with pytest.raises(ValueError, match="column 'trca': write"):
         run(mask, mask, non_tensor_batch={"uid": ["a"]})
 
 
@@ -128,3 +129,98 @@ def test_the_trainer_of_verl_credits_transitions(played, monkeypatch, tmp_path):
     data = verl.DataProto.from_dict(*batch_of(rows, mask))
     data.batch["token_level_rewards"][:, 0] = torch.arange(len(rows))
     assert ray_trainer.compute_advantage(data, "grpo").batch["advantages"].any()
+
+
+@pytest.fixture(scope="module")
+def queue():
+    """The TransferQueue of verl's v1 trainer."""
+    pytest.importorskip("verl", reason="make test-interop runs it, with verl")
+    queue = pytest.importorskip("transfer_queue", reason="make test-interop runs it, with verl")
+    import ray
+
+    ray.init(num_cpus=4, include_dashboard=False)  # the queue has three actors
+    queue.init()
+    yield queue
+    queue.close()
+    ray.shutdown()
+
+
+def put(queue, partition, rows, mask, filling=2):
+    """Puts rows of steps into the queue as verl's agent loop does; some rows fill the batch."""
+    from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopOutput
+    from verl.utils.tensordict_utils import list_of_dict_to_tensordict
+
+    keys, fields, tags = [], [], []
+    for (group, rollout, annotation), of_row in zip(rows, mask, strict=True):
+        length = int(of_row.sum())
+        output = AgentLoopOutput(
+            prompt_ids=[1, 2],
+            response_ids=[3] * length,
+            response_mask=[1] * length,
+            reward_score=0.0,
+            metrics={},
+            extra_fields={"trca": annotation},
+        )
+        group, session = group.replace(" ", "-"), rollout.partition(".")[2]
+        keys.append(f"{group}_{session}_{annotation['step']}")
+        fields.append(output.as_dict() | {"uid": group})
+        fields[-1]["rm_scores"] = fields[-1]["rm_scores"].double()
+        tags.append({"status": "success"})
+    for number in range(filling):
+        keys.append(f"pad_{number}_0")
+        empty = {name: torch.zeros_like(fields[0][name]) for name in ("response_mask", "rm_scores")}
+        fields.append(fields[0] | empty | {"uid": "pad"})
+        tags.append({"status": "success", "is_padding": True})
+    fields = list_of_dict_to_tensordict(fields)
+    queue.kv_batch_put(keys=keys, partition_id=partition, fields=fields, tags=tags)
+    return queue.KVBatchMeta(keys=keys, tags=tags, partition_id=partition)
+
+
+def test_the_v1_trainer_of_verl_credits_transitions(played, queue, monkeypatch, tmp_path):
+    from omegaconf import OmegaConf
+    from verl.trainer.ppo import core_algos, ray_trainer
+    from verl.trainer.ppo.v1 import trainer_base, utils
+
+    monkeypatch.setattr(
+        core_algos, "ADV_ESTIMATOR_REGISTRY", dict(core_algos.ADV_ESTIMATOR_REGISTRY)
+    )
+    for name in OURS:
+        core_algos.ADV_ESTIMATOR_REGISTRY.pop(name, None)
+    for module in (ray_trainer, utils):
+        monkeypatch.setattr(module, "compute_advantage", module.compute_advantage)
+    base = trainer_base.PPOTrainer
+    monkeypatch.setattr(base, "_compute_advantage", base._compute_advantage)
+    register(LIBRARY, dump=tmp_path / "dump", trca={"lambda_": 0.3})
+    rollouts, rows = played
+    order = np.random.default_rng(6).permutation(len(rows))
+    mask = masks(len(rows), np.random.default_rng(5))
+    for rule, settings in (("trca", {"lambda_": 0.3}), ("gigpo", {}), ("beacon", {})):
+        batch = put(queue, rule, [rows[k] for k in order], mask[order])
+        algorithm = {"adv_estimator": rule, "use_kl_in_reward": False, "gamma": 1.0, "lam": 1.0}
+        config = {"algorithm": algorithm, "actor_rollout_ref": {"rollout": {"n": 4}}}
+        trainer = types.SimpleNamespace(config=OmegaConf.create(config))
+        base._compute_advantage(trainer, batch, {})
+        place = {"keys": batch.keys, "partition_id": rule}
+        got = queue.kv_batch_get(**place, select_fields=["advantages"])["advantages"]
+        wanted = ours(rule, settings, rollouts)[order]
+        for row, number in enumerate(order):
+            assert len(got[row]) == mask[number].sum()
+            np.testing.assert_allclose(got[row].numpy(), wanted[row], rtol=0, atol=1e-12)
+        assert not any(got[row].any() for row in range(len(rows), len(batch.keys)))
+    read, _ = read_dump(tmp_path / "dump" / "trca_1.jsonl", RubricLibrary.load(LIBRARY).ids)
+    assert len(read) == len(rollouts)
+    bare = put(queue, "bare", [(*row[:2], {"step": 0}) for row in rows[:1]], mask[:1], filling=0)
+    fields = queue.kv_batch_get(keys=bare.keys, partition_id="bare", select_fields=["extra_fields"])
+    assert fields["extra_fields"].tolist() == [{"trca": {"step": 0}}]
+    trainer.config.algorithm.adv_estimator = "grpo"
+    base._compute_advantage(trainer, bare, {})
+
+
+def test_a_row_without_annotations_is_named():
+    keys = ["a_0_0", "pad_0_0"]
+    tags = [{}, {"is_padding": True}]
+    found = columns_of_queue(keys, tags, [{"trca": {"step": 0}}, {"trca": {"step": 0}}])
+    assert list(found["traj_uid"]) == ["a_0", "pad_0"]
+    assert list(found["trca"]) == [{"step": 0}, None]
+    with pytest.raises(ValueError, match="row 'a_0_0' of the batch has no 'trca' in extra_fields"):
+        columns_of_queue(keys, tags, [{}, {}])

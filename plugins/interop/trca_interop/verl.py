@@ -2,7 +2,8 @@
 
 The columns ``uid``, ``traj_uid`` and ``trca`` of ``non_tensor_batch`` are the group, the rollout
 and the annotation of a row; see docs/interop_credit.md. verl 0.9.1 passes its columns to no
-estimator but ``gdpo``, so `register` also replaces ``compute_advantage`` of the trainer.
+estimator but ``gdpo``, so `register` also replaces ``compute_advantage`` of the trainer. Its v1
+trainer has the columns in another place: see `trca_interop.verl_v1`.
 """
 
 from __future__ import annotations
@@ -11,11 +12,13 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trca_interop.credit import COLUMN, RULES, Credit
 from trca_interop.dumps import next_file, write_dump
+from trca_interop.verl_v1 import TRAINER, find_columns, found_columns
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -46,6 +49,8 @@ def register(
     registry = import_module(_REGISTRY)
     for name, credit in rules.items():
         registry.register_adv_est(name)(estimator(credit))
+    if find_spec("transfer_queue"):  # verl's v1 trainer needs it
+        find_columns(import_module(TRAINER).PPOTrainer, rules)
     replace_compute_advantage(import_module(_TRAINER), rules, dump)
     return rules
 
@@ -87,9 +92,9 @@ def estimator(credit: Credit) -> Callable[..., tuple[Any, Any]]:
         columns = non_tensor_batch or {}
         if missing := [name for name in ("uid", COLUMN) if name not in columns]:
             raise ValueError(
-                f"the batch has no non_tensor_batch column {' and '.join(map(repr, missing))}: set"
-                " trainer.use_v1=False, write annotations of trca_interop.credit.annotate, and call"
-                " replace_compute_advantage on the trainer's module"
+                f"the batch has no non_tensor_batch column {' and '.join(map(repr, missing))}:"
+                " write annotations of trca_interop.credit.annotate, and call"
+                " trca_interop.verl.register in the process of the trainer"
             )
         mask = response_mask.detach().cpu().numpy() > 0
         values = credit(columns["uid"], _rollouts(columns), columns[COLUMN], mask)
@@ -130,7 +135,7 @@ def replace_compute_advantage(
             return original(data, adv_estimator, *rest, **settings)
         if "response_mask" not in data.batch.keys():  # noqa: SIM118, a TensorDict
             data.batch["response_mask"] = trainer.compute_response_mask(data)
-        columns = data.non_tensor_batch
+        columns = {**data.non_tensor_batch, **found_columns()}
         data.batch["advantages"], data.batch["returns"] = estimators[name](
             token_level_rewards=data.batch["token_level_rewards"],
             response_mask=data.batch["response_mask"],

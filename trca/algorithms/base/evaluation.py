@@ -30,7 +30,7 @@ from trca.algorithms.settings.policy_config import PolicyConfig
 from trca.envs.panel import Panel
 from trca.policies.engines import engine_class
 from trca.policies.engines.engine import SamplingParams
-from trca.records import Rollout, episodes
+from trca.records import Rollout, by_agent, episodes
 from trca.records.rollout import Failure, Incident
 
 
@@ -50,14 +50,18 @@ class Evaluation:
     def summary(self) -> dict[str, Any]:
         """Returns metrics by name; ``task_types`` has the success rate and n of each type.
 
-        Rates count finished rollouts; ``missing_rollouts`` is the number of missing rollouts.
+        Rates count finished rollouts; ``missing_rollouts`` is the number of missing rollouts. For a
+        team ``roles`` has the metrics of each role.
         """
         by_type: dict[str, list[bool]] = {}
         played = episodes(self.rollouts)
         for rollout in played:
             by_type.setdefault(rollout.task_type, []).append(rollout.won)
+        agents = by_agent(self.rollouts)
+        roles = {agent: rollout_metrics(own) for agent, own in agents.items()}
         return {
             **rollout_metrics(self.rollouts),
+            **({"roles": roles} if len(roles) > 1 else {}),
             "n": len(played),
             "missing_rollouts": sum(f.rollouts for f in self.failures),
             "task_types": {

@@ -19,13 +19,14 @@ from trca.algorithms.base.text_algorithm import TextAlgorithm
 from trca.algorithms.learner.checkpoint import read_weights
 from trca.algorithms.learner.learner import SHARDS, TextLearner
 from trca.algorithms.learner.start_weights import StartWeights, read_start_weights
+from trca.algorithms.settings.policy_config import origin_of
 
 
 def export(source: TextAlgorithm | str | Path, directory: str | Path) -> Path:
     """Writes config, weights (safetensors) and tokenizer into a folder for ``from_pretrained``.
 
     An adapter is merged into the weights. With several policies, each policy has a subfolder named
-    by its id.
+    by its id. Frozen copies are left out.
 
     Args:
         source: An algorithm, or an algorithm's checkpoint.
@@ -43,6 +44,7 @@ def export(source: TextAlgorithm | str | Path, directory: str | Path) -> Path:
 
     folder = Path(directory)
     modules = _modules(source)
+    modules = {name: module for name, module in modules.items() if origin_of(name, modules) == name}
     for name, module in modules.items():
         if has_lora(module.model):
             merge_lora(module.model)

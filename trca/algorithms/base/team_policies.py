@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from trca.algorithms.base.self_play import set_up_self_play
 from trca.common.names import unknown
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ def set_up_team(config: PolicyConfig) -> None:
             raise ValueError(f"role_policies names no policy for {' and '.join(lacking)}")
         mapping: Any = RolePolicies(dict(policies))
         config.multi_agent(policies=set(policies.values()), policy_mapping_fn=mapping)
+    set_up_self_play(config)
     for name in config.settings.policy_lr:
         if name not in config.policies:
             raise unknown("policy in policy_lr", name, config.module_ids)

@@ -31,6 +31,7 @@ from trca.algorithms.base.iteration_sampling import IterationSampler
 from trca.algorithms.base.metrics import means, rollout_metrics
 from trca.algorithms.base.recorder import RunRecorder
 from trca.algorithms.base.replay import AgentReplays
+from trca.algorithms.base.self_play import refreshed
 from trca.algorithms.base.supply import check_supply
 from trca.algorithms.base.text_config import ALGORITHM_OF, TextAlgorithmConfig
 from trca.algorithms.base.weight_push import WeightPush, staleness, warn_of_mismatch
@@ -300,6 +301,10 @@ class TextAlgorithm(Algorithm):
         self._log({"left_out_rollouts": left_out, "timing": {"credit": seconds}})
         self._log(self._play_metrics(batch.rollouts))
         self._log(self.crediting.metrics(credited))
+        if len(self.config.module_ids) > 1:
+            rates = {m: rollout_metrics(r) for m, r in by_module(batch.rollouts).items()}
+            names = ("success_rate", "score")
+            self._log({"policies": {m: {k: of[k] for k in names} for m, of in rates.items()}})
         self._log({"gold_in_training": float(bool(self._credit.gold))})
         generated = sum(len(step.response_ids) for r in batch.rollouts for step in r.steps)
         self._log({"tokens_per_second": generated / max(batch.seconds["generation"], 1e-9)})
@@ -374,6 +379,8 @@ class TextAlgorithm(Algorithm):
             mismatch = {name: float(of_policy[name]) for name in MISMATCH_METRICS}
             warn_of_mismatch(self.config, mismatch, ages["staleness_max"])
         learned = time.perf_counter()
+        if copies := refreshed(self.config, self.training_steps):
+            self.learner_group.ask("copy_policies", copies=copies)
         self._log(self.weight_push.push())
         sync = time.perf_counter() - learned
         self._log({"timing": {"learning": learned - start, "sync": sync}})

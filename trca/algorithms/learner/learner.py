@@ -32,7 +32,7 @@ Checkpoints              Sharded learners write one checkpoint together, each it
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -170,6 +170,11 @@ class TextLearner(TorchLearner):
         if self.config.settings.engine_config.get("sleep") and torch.cuda.is_available():
             torch.cuda.empty_cache()  # for the engine, which wakes up at the push
         return self.metrics.reduce()
+
+    def copy_policies(self, copies: Mapping[str, str]) -> None:
+        """Gives policies the weights of others, by the ids of both."""
+        for target, source in copies.items():
+            self.module[target].set_state(self.module[source].get_state())
 
     def score_canary(self, prompt_ids: Any, ids: Any, module_id: str | None = None) -> Sent:
         """Scores the response that an engine sampled after a push; all learners take part."""

@@ -97,8 +97,9 @@ class Recorder:
             views = [self.view]
         if terminated or truncated:
             for rollout in self.rollouts:
-                rollout.won = bool(info["won"])
-                rollout.score = float(info["score"])
+                result = info["roles"][rollout.agent_id]._asdict() if self._is_team else info
+                rollout.won = bool(result["won"])
+                rollout.score = float(result["score"])
                 rollout.measures = dict(info.get("measures", {}))
                 rollout.truncated = bool(truncated and not terminated)
         return views

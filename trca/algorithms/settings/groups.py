@@ -120,6 +120,11 @@ class TeamSettings(Settings):
     policy names."""
     frozen_roles: tuple[str, ...] = ()
     """Roles of a team that do not learn from their rollouts."""
+    frozen_copies: Count = 0
+    """Self-play: frozen earlier copies of each policy, which play the roles that do not learn in a
+    training group; 0: every role learns in every group."""
+    frozen_copy_interval: Positive = 10
+    """Iterations until the oldest frozen copy takes the weights of its policy."""
     policy_lr: dict[str, PositiveNumber] = Field(default={})
     """Learning rates of policies that differ from lr, by the policy's name."""
 

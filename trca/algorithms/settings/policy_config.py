@@ -9,7 +9,7 @@ import copy
 import inspect
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from functools import cache, partial, wraps
 from pathlib import Path
 from typing import Any, ClassVar, Final, Generic, Literal, ParamSpec, Self, TypedDict, Unpack, cast
@@ -283,9 +283,12 @@ class PolicyConfig(AlgorithmConfig, Generic[S]):
         return _resolve(settings.model, files, self.env, env_config, settings.response_format)
 
     def model_of(self, module: str) -> str:
-        """Folder or name of a policy's model; a model of several has a subfolder per policy."""
+        """Folder or name of a policy's model; a model of several has a subfolder per policy.
+
+        A frozen copy has the model of its policy.
+        """
         model = self.resolved_model()
-        folder = Path(model, module)
+        folder = Path(model, origin_of(module, self.policies))
         return str(folder) if (folder / "config.json").is_file() else model
 
     def engine_spec(self, model: str, device: str) -> EngineSpec:
@@ -413,3 +416,14 @@ def _resolve(
 
     arguments = json.loads(env_config)
     return resolve_model(model, env_id=env, env_config=arguments, response_format=response_format)
+
+
+def copy_of(policy: str, number: int) -> str:
+    """The id of a frozen copy of a policy."""
+    return f"{policy}_frozen_{number}"
+
+
+def origin_of(policy: str, policies: Container[str]) -> str:
+    """The policy whose frozen copy a policy is; a policy that is no copy itself."""
+    origin, _, number = policy.rpartition("_frozen_")
+    return origin if number.isdecimal() and origin in policies else policy

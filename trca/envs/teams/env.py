@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import gymnasium
 import numpy as np
@@ -19,10 +19,18 @@ from trca.envs.text_env import TextEnv, as_action, filled
 from trca.rubric import Budgets
 from trca.rubric.rewards import DEFAULT_LAMBDA
 
-__all__ = ["RoleTransition", "TeamEnv", "role_operators"]
+__all__ = ["RoleResult", "RoleTransition", "TeamEnv", "role_operators"]
 
 _NOT_ALLOWED: Final = "not allowed"
 """Garbage that replaces an action without permission before it reaches the environment."""
+
+
+class RoleResult(NamedTuple):
+    """What a role got from a step."""
+
+    reward: float
+    won: bool
+    score: float
 
 
 class TeamEnv(TextEnv):
@@ -33,6 +41,11 @@ class TeamEnv(TextEnv):
     step, ``closed`` is a tuple of the `RoleTransition`s that ended with this step. Actions of the
     environment count as steps; messages do not. The episode is also truncated after `max_steps`
     rounds of turns. A turn that ends passes to the next role in the order of the team.
+
+    The roles share reward, ``won`` and ``score``, unless the environment gives ``rewards`` by role.
+    A role of such a game wins with a positive reward at the end, and its score is its reward, at
+    least 0. ``roles`` in ``info`` has the `RoleResult` of each role. The step's ``reward``, ``won``
+    and ``score`` are those of the role that acted.
 
     The role that acted gets the judgments of its transition. The environment's library judges
     actions; the library of `trca.envs.teams.messages` judges messages. A role has the operators of
@@ -165,7 +178,10 @@ class TeamEnv(TextEnv):
         role = self.team.roles[agent]
         text = role.message(action)
         transition = self._open[agent] = OpenTransition(self._context, bool(action.strip()))
-        reward, terminated, truncated = 0.0, False, False
+        terminated, truncated = False, False
+        results = dict.fromkeys(
+            self.agents, RoleResult(0.0, False, float(self._view[1].get("score", 0.0)))
+        )
         if text is not None:
             transition.message = self._say(agent, text)
             transition.accepted = transition.message.text != ""
@@ -174,13 +190,13 @@ class TeamEnv(TextEnv):
             observation, step_reward, terminated, truncated, info = self.inner.step(
                 self._sent(action)
             )
-            reward = float(step_reward)
+            results = self._results(float(step_reward), bool(terminated), info)
             transition.accepted = bool(info["accepted"]) and role.may(action)
             transition.facts, transition.rubric = info.get("facts"), info.get("rubric")
             self._view, self._context = (observation, info), str(info["next_context"])
             revealing = self._show_state()
-            for each in self._open.values():
-                each.reward += reward
+            for name, each in self._open.items():
+                each.reward += results[name].reward
             for message in self._heard_by(agent):
                 message.acts.append((action, transition.accepted, revealing))
             self._taken += 1
@@ -206,10 +222,12 @@ class TeamEnv(TextEnv):
             "next_context": self._context,
             "parsed": transition.parsed,
             "accepted": transition.accepted,
-            "won": text is None and bool(self._view[1]["won"]),
-            "score": float(self._view[1].get("score", 0.0)),
+            "won": results[agent].won,
+            "score": results[agent].score,
+            "roles": results,
             **({"measures": measures} if measures else {}),
         }
+        reward = results[agent].reward
         return self.observe(self.agent), reward, bool(terminated), bool(truncated), info
 
     def observe(self, agent: str) -> str:
@@ -255,6 +273,24 @@ class TeamEnv(TextEnv):
         if role.message(action) is not None:
             return ""
         return action if role.may(action) or not action.strip() else _NOT_ALLOWED
+
+    def _results(
+        self, reward: float, terminated: bool, info: Mapping[str, Any]
+    ) -> dict[str, RoleResult]:
+        """What each role gets from a step of the environment."""
+        given = info.get("rewards")
+        if given is None:
+            shared = RoleResult(reward, bool(info["won"]), float(info.get("score", 0.0)))
+            return dict.fromkeys(self.agents, shared)
+        if set(given) != set(self.agents):
+            raise ValueError(
+                f"{self.env_id} gives rewards to {', '.join(given)}, and the roles of the team are"
+                f" {', '.join(self.agents)}: rename the roles of the team"
+            )
+        return {
+            role: RoleResult(given[role], terminated and given[role] > 0.0, max(given[role], 0.0))
+            for role in self.agents
+        }
 
     def _pass_turn(self) -> None:
         self._taken = 0

@@ -24,7 +24,7 @@ class RoleTransition(NamedTuple):
 
     Attributes:
         agent: The role.
-        reward: Sum of the environment's rewards in this time, paid to the team.
+        reward: Sum of the role's rewards in this time.
         parsed: Whether the action is not empty.
         accepted: Whether the environment carried out the action. For a message: whether it has
             text.
