@@ -68,6 +68,16 @@ def read_calls(action: str) -> tuple[Call, ...]:
     return tuple(call for call in calls if call) if all(calls) else ()
 
 
+def shown_calls(action: str) -> str:
+    """Returns an action for people: ``find_order(id=7); refund(id=7)`` for calls."""
+    shown = []
+    for name, arguments in read_calls(action):
+        given = arguments.items() if isinstance(arguments, dict) else [("", arguments)]
+        values = (f"{key}={_json(value)}" if key else _json(value) for key, value in given)
+        shown.append(f"{name}({', '.join(values)})")
+    return "; ".join(shown) or action
+
+
 def as_call(value: Any) -> Call | None:
     """Returns a JSON object as a call; None if it has no name, or a part that no tool may get.
 
