@@ -66,8 +66,7 @@ class RefundDesk(ToolEnv):
             raise no_task(task_id, self.split, self.task_ids)
         draw = np.random.default_rng([self.split == "test", self.task_ids.index(task_id)])
         things = draw.permutation(["lamp", "desk", "chair", "shelf", "clock"])[:4].tolist()
-        self.orders = dict(zip(draw.permutation(range(10, 30)).tolist(), things, strict=False))
-        self.thing = draw.choice(things)
+        self.orders, self.thing = dict(enumerate(things, 1)), draw.choice(things)
         return f"The orders are {', '.join(map(str, self.orders))}."
 
     def call(self, name, arguments):

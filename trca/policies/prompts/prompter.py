@@ -51,7 +51,8 @@ class Prompter:
     ``chat`` is a conversation over the episode: see `trca.policies.prompts.chat`.
 
     The chat template shows tools if the response format calls tools. Else the instruction of
-    ``paper`` and ``chat`` lists them, and actions are JSON. ``compact`` shows no tools.
+    ``paper`` and ``chat`` lists them, and actions are JSON. ``compact`` shows no tools. No prompt
+    with tools lists admissible actions.
 
     A prompt over the budget is shortened in a fixed order: the oldest pairs of the history, then
     the memory, then the end of the observation, then the end of the list of actions, and finally
@@ -156,6 +157,8 @@ class Prompter:
         if self._format.calls_tools and not tools:
             raise ValueError(NO_TOOLS)
         guard, whole = self._control.guard, self._format.whole_history
+        if tools:
+            admissible = ()
         if self.template == "compact":
             admissible = [action for action in admissible if action not in idle]
         shown = guard(memory or "") if self.memory else ""
@@ -172,7 +175,6 @@ class Prompter:
         if talk is not None:
             past = []
             if self._format.calls_tools and self._chat is not None:
-                admissible = []  # the tools are the actions
                 count = len(results) if self._chat.takes_results else 0
                 observation = SEPARATOR.join(map(guard, results)) if count else observation
             if not talk.turns:
