@@ -56,7 +56,7 @@ class RefundDesk(ToolEnv):
     """Look at orders, and refund the one with the right thing. A refund ends the episode."""
 
     adapter_class, library = DeskAdapter, Path(__file__).with_name("rubric.yaml")
-    tiny_policy = {"hidden_size": 64, "layers": 2, "stages": ((0.5, 300),)}  # noqa: RUF012
+    tiny_policy = {"hidden_size": 64, "layers": 2, "stages": ((0.5, 700),)}  # noqa: RUF012
     task_ids = tuple(f"task-{number}" for number in range(64))
     tools = (tool("show", "Shows an order.", ORDER), tool("refund", "Refunds an order.", ORDER))
     instruction = property(lambda self: f"refund the {self.thing}.")
