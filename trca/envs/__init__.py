@@ -6,6 +6,7 @@ from trca.envs.adapter import Adapter
 from trca.envs.choice import ActionChoice
 from trca.envs.registration import PACKAGED, make, register
 from trca.envs.text_env import Outcome, TextEnv
+from trca.envs.tool_env import ToolEnv, ToolError, tool
 
 if TYPE_CHECKING:
     from trca.envs.multi_agent import aec_env, parallel_env
@@ -18,10 +19,13 @@ __all__ = [
     "Adapter",
     "Outcome",
     "TextEnv",
+    "ToolEnv",
+    "ToolError",
     "aec_env",
     "make",
     "parallel_env",
     "register",
+    "tool",
 ]
 
 

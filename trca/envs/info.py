@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
 import numpy as np
@@ -62,6 +63,10 @@ class TextInfo(TypedDict, total=False):
     measures: dict[str, float]
     """Further metrics of the episode by name. Present only at the end of an episode."""
     rubric: RubricInfo
+    tools: Sequence[Mapping[str, Any]]
+    """With tools: their schemas in OpenAI's form; the same in all steps of an episode."""
+    tool_results: tuple[str, ...]
+    """With tools: one text per call of the last action; empty after ``reset`` or without a call."""
     agent: str
     """In a team: the role whose turn comes next."""
     brief: str

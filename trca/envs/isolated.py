@@ -17,7 +17,7 @@ import subprocess
 import sys
 import traceback
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
@@ -29,6 +29,7 @@ import numpy as np
 from trca.common.errors import words
 from trca.common.shared import Uncopied
 from trca.envs.annotate import add_place
+from trca.envs.info import TextInfo
 from trca.envs.text_env import MissingPartError, Outcome, TextEnv
 
 PROCESS: Final = "process"
@@ -135,6 +136,13 @@ class IsolatedEnv(Uncopied, TextEnv):
         outcome, self._state = self._call(_step, action)
         return Outcome(*outcome)
 
+    def _info(self, admissible: Sequence[str]) -> TextInfo:
+        info = super()._info(admissible)
+        if "tools" in self._state:
+            info["tools"] = self._state["tools"]
+            info["tool_results"] = self._state["tool_results"]
+        return info
+
     def episode_measures(self) -> dict[str, float]:
         """Further metrics at the end of an episode, by name."""
         return dict(self._state.get("measures", {}))
@@ -234,7 +242,7 @@ def _about(outer: gymnasium.Env[str, str]) -> Any:
 
 
 def _state(info: dict[str, Any]) -> dict[str, Any]:
-    names = ("task", "task_type", "admissible_actions", "measures")
+    names = ("task", "task_type", "admissible_actions", "measures", "tools", "tool_results")
     return {name: info[name] for name in names if name in info}
 
 

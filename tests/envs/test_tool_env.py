@@ -1,0 +1,170 @@
+"""Environments with tools: calls, their checks, results, and hostile actions."""
+
+import json
+
+import pytest
+
+from trca.envs import Outcome, ToolEnv, ToolError, make, tool
+from trca.envs.check import HOSTILE_ACTIONS
+from trca.envs.tool_calls import Call, read_calls, write_calls
+
+DIGIT = {"type": "integer"}
+
+
+class Safe(ToolEnv):
+    """Open a safe: its code is the task id."""
+
+    task_ids = ("42", "17")
+    tools = (
+        tool(
+            "dial",
+            "Dials a number.",
+            {"number": DIGIT, "way": {"enum": ["left", "right"]}},
+            ["number"],
+        ),
+        tool("open", "Opens the safe."),
+        {
+            "type": "function",
+            "function": {"name": "say", "parameters": {"additionalProperties": True}},
+        },
+    )
+
+    @property
+    def instruction(self):
+        return f"open the safe with {self.code}."
+
+    def start_task(self, task_id, options):
+        self.code, self.dialled, self.called = int(task_id), 0, []
+        return "A safe."
+
+    def call(self, name, arguments):
+        self.called.append((name, arguments))
+        if name == "open":
+            won = self.dialled == self.code
+            return Outcome("open" if won else "shut", float(won), terminated=True, milestone=won)
+        if name == "say":
+            return f"You say {json.dumps(arguments)}."
+        if arguments["number"] > 99:
+            raise ToolError("the dial ends at 99")
+        self.dialled = arguments["number"]
+        return f"The dial shows {self.dialled}."
+
+
+@pytest.fixture
+def env():
+    made = make(Safe, max_steps=5)
+    made.reset(options={"task": "42"})
+    return made
+
+
+def calls(*pairs):
+    return write_calls(pairs)
+
+
+def test_calls_of_an_action_are_carried_out_in_order_until_the_episode_ends(env):
+    observation, reward, terminated, _, info = env.step(
+        calls(("dial", {"number": 42}), ("open", {}), ("dial", {"number": 1}))
+    )
+    assert observation == "The dial shows 42.\n\nopen"
+    assert info["tool_results"] == ("The dial shows 42.", "open")
+    assert (reward, terminated, info["won"], info["milestone"]) == (1.0, True, True, True)
+    assert env.unwrapped.called == [("dial", {"number": 42}), ("open", {})]
+
+
+def test_info_has_the_tools_at_every_step(env):
+    _, info = env.reset(options={"task": "17"})
+    assert info["tools"] == Safe.tools
+    assert info["tool_results"] == ()
+    info = env.step(calls(("dial", {"number": 1})))[4]
+    assert info["tools"] == Safe.tools
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (
+            ("dail", {"number": 1}),
+            "unknown tool 'dail': did you mean 'dial'? Known: dial, open, say",
+        ),
+        (("dial", {}), "dial lacks the argument 'number': add it"),
+        (("dial", [1]), "the arguments of dial are [1]: give an object"),
+        (("dial", {"number": 1, "wya": "left"}), "dial has no argument 'wya': did you mean 'way'?"),
+        (
+            ("dial", {"number": "1"}),
+            "the argument 'number' of dial is '1': give a value of type integer",
+        ),
+        (
+            ("dial", {"number": True}),
+            "the argument 'number' of dial is True: give a value of type integer",
+        ),
+        (
+            ("dial", {"number": 1, "way": "up"}),
+            "the argument 'way' of dial is 'up': Known: left, right",
+        ),
+        (("dial", {"number": 100}), "the dial ends at 99"),
+    ],
+)
+def test_a_call_that_does_not_fit_is_an_error_for_the_agent(env, call, error):
+    _, reward, terminated, _, info = env.step(calls(call, ("dial", {"number": 3})))
+    assert info["tool_results"][0].startswith(f"Error: {error}")
+    assert info["tool_results"][1] == "The dial shows 3."
+    assert (reward, terminated, info["parsed"], info["accepted"]) == (0.0, False, True, False)
+
+
+def test_a_schema_may_allow_any_argument(env):
+    assert env.step(calls(("say", {"a": 1})))[0] == 'You say {"a": 1}.'
+
+
+def test_an_action_without_a_call_names_the_tools(env):
+    for action in ("", "open it", "[]", "[1]", '[{"name": 3}]', '{"name": "open"', "null"):
+        observation, _, _, _, info = make_started(env).step(action)
+        assert observation == "There is no call. Call one of the tools: dial, open, say."
+        assert not info["accepted"]
+        assert info["tool_results"] == ()
+
+
+def test_a_child_process_passes_tools_and_results(env):
+    child = make(Safe, isolation="process")
+    other = child.reset(options={"task": "42"})[1]
+    assert other["tools"] == Safe.tools
+    action = calls(("dial", {"number": 3}), ("dail", {}))
+    assert child.step(action)[4]["tool_results"] == env.step(action)[4]["tool_results"]
+    child.close()
+
+
+def make_started(env):
+    env.reset(options={"task": "42"})
+    return env
+
+
+def test_any_string_is_a_legal_action(env):
+    for action in (*HOSTILE_ACTIONS, *HOSTILE_CALLS):
+        info = make_started(env).step(action)[4]
+        assert not info["accepted"]
+        assert env.unwrapped.called == []
+
+
+DEEP = 100_000
+HOSTILE_CALLS = (
+    '[{"name": "open", "arguments": ' * DEEP,
+    '[{"name": "say", "arguments": ' + "[" * DEEP + "]" * DEEP + "}]",
+    '[{"name": "say", "arguments": {"a": ' + "[" * 40 + "]" * 40 + "}}]",
+    '[{"name": "say", "arguments": {"a": NaN}}]',
+    '[{"name": "say", "arguments": {"a": 1e999}}]',
+    '[{"name": "say", "arguments": {"a": ' + "9" * 5000 + "}}]",
+    '[{"name": "say", "arguments": {"a": 1, "a": 2}}]',
+    '[{"name": "say", "arguments": {"a": "\\ud800"}}]',
+    '[{"name": "say", "arguments": {"\\u0000": "a"}}]',
+    '[{"name": "say\\u0000", "arguments": {}}]',
+    '[{"name": "x", "arguments": {}}]' + " " * 10**6,
+)
+
+
+def test_the_written_form_of_calls_is_read_again():
+    written = calls(("find", {"name": "Zoë", "text": 'a "b"\n\tc', "n": -1.5e3}), ("open", {}))
+    assert [tuple(call) for call in read_calls(written)] == [
+        ("find", {"name": "Zoë", "text": 'a "b"\n\tc', "n": -1500.0}),
+        ("open", {}),
+    ]
+    assert read_calls('{"name": "open"}') == (Call("open", {}),)
+    assert read_calls(' {"name": "f", "parameters": {"a": 1}}') == (Call("f", {"a": 1}),)

@@ -1,0 +1,184 @@
+"""`ToolEnv`: a text environment whose actions are calls of tools.
+
+::
+
+    class Clock(ToolEnv):
+        tools = (tool("set", "Sets the clock.", {"hour": {"type": "integer"}}),)
+
+        def call(self, name, arguments):
+            self.hour = arguments["hour"]
+            return f"It is {self.hour}."
+
+An action is a JSON list of calls (see `trca.envs.tool_calls`). A language model writes the calls in
+the form of its chat template; the response format ``tool_calls`` reads them.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from trca.common.names import nearest
+from trca.envs.info import TextInfo
+from trca.envs.text_env import Outcome, TextEnv
+from trca.envs.tool_calls import Call, read_calls
+
+Tool = Mapping[str, Any]
+"""A tool in OpenAI's form: ``{"type": "function", "function": {"name", "description",
+"parameters"}}``; the parameters are a JSON schema of type ``object``."""
+
+_TYPES: Final[dict[str, tuple[type, ...]]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "array": (list,),
+    "object": (dict,),
+    "null": (type(None),),
+}
+
+
+class ToolError(Exception):
+    """A call that fails by a fault of the agent; the agent reads the message."""
+
+
+class ToolEnv(TextEnv):
+    """The base class of environments with tools.
+
+    A subclass writes `tools`, `call`, ``task_ids``, ``start_task`` and ``instruction``. An action
+    may have several calls: each is carried out in order until the episode ends, and the observation
+    joins their results. Calls that do not fit the schema of their tool change nothing, and their
+    result is an error that the agent can read.
+
+    ``info`` also has ``tools``, and after a step ``tool_results``: one text per call.
+
+    The outcomes of several calls become one: rewards add up, the last call that states ``won`` or
+    ``score`` decides, a milestone of any call is a milestone, and the action is accepted if all its
+    calls are.
+    """
+
+    @property
+    @abstractmethod
+    def tools(self) -> Sequence[Tool]:
+        """The tools of the current task, from ``reset`` to the end of the episode."""
+
+    @abstractmethod
+    def call(self, name: str, arguments: dict[str, Any]) -> Outcome | str:
+        """Carries out a call whose arguments fit the tool; a text is an outcome without reward.
+
+        Raises:
+            ToolError: If the call fails by a fault of the agent. Any other exception makes the
+                rollout missing.
+        """
+
+    def message(self, text: str) -> Outcome:
+        """Answers an action without a call; by default with an error. The text may be empty.
+
+        A subclass whose agent also speaks, such as to a user, overrides this method.
+        """
+        names = ", ".join(self._by_name())
+        return Outcome(f"There is no call. Call one of the tools: {names}.", accepted=False)
+
+    def take_action(self, action: str) -> Outcome:
+        """Carries out the calls of an action in order, until the episode ends."""
+        calls = read_calls(action)
+        if not calls:
+            self._results: tuple[str, ...] = ()
+            return self.message(action)
+        outcomes: list[Outcome] = []
+        for call in calls:
+            outcomes.append(self._outcome(call))
+            if outcomes[-1].terminated or outcomes[-1].truncated:
+                break
+        self._results = tuple(outcome.observation for outcome in outcomes)
+        last = outcomes[-1]
+        milestones = [each.milestone for each in outcomes if each.milestone is not None]
+        return Outcome(
+            observation="\n\n".join(self._results),
+            reward=sum(each.reward for each in outcomes),
+            terminated=last.terminated,
+            truncated=last.truncated,
+            accepted=all(each.accepted for each in outcomes),
+            won=next((each.won for each in outcomes[::-1] if each.won is not None), None),
+            score=next((each.score for each in outcomes[::-1] if each.score is not None), None),
+            milestone=any(milestones) if milestones else None,
+        )
+
+    def _outcome(self, call: Call) -> Outcome:
+        try:
+            check_call(call, self._by_name())
+            answer = self.call(call.name, call.arguments)
+        except ToolError as error:
+            return Outcome(f"Error: {error}", accepted=False)
+        return Outcome(answer) if isinstance(answer, str) else answer
+
+    def _by_name(self) -> dict[str, Tool]:
+        return {each["function"]["name"]: each for each in self._tools}
+
+    def _info(self, admissible: Sequence[str]) -> TextInfo:
+        info = super()._info(admissible)
+        if self._steps == 0:
+            self._tools = tuple(self.tools)
+            self._results = ()
+        info["tools"], info["tool_results"] = self._tools, self._results
+        return info
+
+
+def tool(
+    name: str,
+    description: str,
+    properties: Mapping[str, Mapping[str, Any]] | None = None,
+    required: Sequence[str] | None = None,
+) -> Tool:
+    """Returns a tool with named arguments, each with its JSON schema; by default all required."""
+    fields = dict(properties or {})
+    parameters = {
+        "type": "object",
+        "properties": fields,
+        "required": list(fields if required is None else required),
+    }
+    about = {"name": name, "description": description, "parameters": parameters}
+    return {"type": "function", "function": about}
+
+
+def check_call(call: Call, tools: Mapping[str, Tool]) -> None:
+    """Checks a call against the tools by name: names, and types and choices of arguments.
+
+    Schemas within an argument are left to the tool.
+
+    Raises:
+        ToolError: If the call does not fit. The message names the fix.
+    """
+    if call.name not in tools:
+        raise ToolError(f"unknown tool {call.name[:200]!r}: {nearest(call.name, tools)}")
+    schema = tools[call.name]["function"].get("parameters") or {}
+    fields, arguments = schema.get("properties", {}), call.arguments
+    if not isinstance(arguments, dict):
+        raise ToolError(f"the arguments of {call.name} are {arguments!r:.60}: give an object")
+    for name in schema.get("required", ()):
+        if name not in arguments:
+            raise ToolError(f"{call.name} lacks the argument {name!r}: add it")
+    for name, value in arguments.items():
+        if name in fields:
+            _check_value(f"the argument {name!r} of {call.name}", value, fields[name])
+        elif not schema.get("additionalProperties"):
+            hint = nearest(name, fields)
+            raise ToolError(f"{call.name} has no argument {name[:200]!r}: {hint}")
+
+
+def _check_value(place: str, value: Any, schema: Any) -> None:
+    if not isinstance(schema, dict):
+        return
+    declared = schema.get("type", ())
+    kinds = [declared] if isinstance(declared, str) else list(declared)
+    fits = any(
+        kind not in _TYPES
+        or (isinstance(value, _TYPES[kind]) and isinstance(value, bool) <= (kind == "boolean"))
+        for kind in kinds
+    )
+    if kinds and not fits:
+        raise ToolError(f"{place} is {value!r:.60}: give a value of type {' or '.join(kinds)}")
+    choices = schema.get("enum")
+    if choices is not None and value not in choices:
+        raise ToolError(f"{place} is {value!r:.60}: {nearest(value, choices)}")
