@@ -138,7 +138,7 @@ def queue():
     queue = pytest.importorskip("transfer_queue", reason="make test-interop runs it, with verl")
     import ray
 
-    ray.init(num_cpus=4, include_dashboard=False)  # the queue has three actors
+    ray.init("local", num_cpus=4, include_dashboard=False)  # the queue has three actors
     queue.init()
     yield queue
     queue.close()
