@@ -89,7 +89,7 @@ class Server:
 
     async def reset(self, metadata, session_id=None):
         env = make(Rooms, max_steps=6)
-        observation, _ = env.reset(seed=metadata["seed"])
+        observation, _ = env.reset(options={"task": metadata["task"]})
         self.sessions[session_id] = [env, observation, []]
         return observation, {}
 
@@ -105,7 +105,7 @@ def test_the_info_of_the_last_step_has_all_annotations():
     server = Server()
 
     async def run(rollout):
-        _, info = await server.reset({"seed": 1}, rollout)
+        _, info = await server.reset({"task": "train-0"}, rollout)
         total, over, steps = 0.0, False, 0
         while not over:
             action = "take key" if rollout and steps else "go"

@@ -138,7 +138,7 @@ def queue():
     queue = pytest.importorskip("transfer_queue", reason="make test-interop runs it, with verl")
     import ray
 
-    ray.init(num_cpus=4, include_dashboard=False)  # the queue has three actors
+    ray.init("local", num_cpus=4, include_dashboard=False)  # the queue has three actors
     queue.init()
     yield queue
     queue.close()
@@ -211,7 +211,7 @@ def test_the_v1_trainer_of_verl_credits_transitions(played, queue, monkeypatch, 
     assert len(read) == len(rollouts)
     bare = put(queue, "bare", [(*row[:2], {"step": 0}) for row in rows[:1]], mask[:1], filling=0)
     fields = queue.kv_batch_get(keys=bare.keys, partition_id="bare", select_fields=["extra_fields"])
-    assert fields["extra_fields"].tolist() == [{"trca": {"step": 0}}]
+    assert fields.pop("extra_fields").tolist() == [{"trca": {"step": 0}}]
     trainer.config.algorithm.adv_estimator = "grpo"
     base._compute_advantage(trainer, bare, {})
 

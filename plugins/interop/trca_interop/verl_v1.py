@@ -38,7 +38,7 @@ def find_columns(trainer: type, names: Collection[str]) -> None:
             return original(self, batch, metrics)
         queue = import_module("transfer_queue")
         place = {"keys": batch.keys, "partition_id": batch.partition_id}
-        extra = queue.kv_batch_get(**place, select_fields=[_FIELD])[_FIELD].tolist()
+        extra = queue.kv_batch_get(**place, select_fields=[_FIELD]).pop(_FIELD).tolist()
         with _given(columns(batch.keys, batch.tags, extra)):
             return original(self, batch, metrics)
 
