@@ -91,7 +91,7 @@ class MCPEnv(Uncopied, ToolEnv):
         self.folder = Path(self._place.name)
         filled = {k: v.replace("{folder}", str(self.folder)) for k, v in self.variables.items()}
         command = [p.replace("{folder}", str(self.folder)) for p in shlex.split(self.command)]
-        self._connection = _Connection(command, filled, self.folder, self.timeout_s)
+        self._connection = _Connection(command, filled, self.timeout_s)
         return self.prepare()
 
     def call(self, name: str, arguments: dict[str, Any]) -> Outcome:
@@ -116,14 +116,10 @@ class MCPEnv(Uncopied, ToolEnv):
 class _Connection:
     """A running server. The event loop of its client runs only while a method waits."""
 
-    def __init__(
-        self, command: Sequence[str], variables: dict[str, str], folder: Path, timeout_s: float
-    ) -> None:
-        required("mcp", "MCPEnv")
-        from mcp import StdioServerParameters
-
-        self._server = StdioServerParameters(
-            command=command[0], args=list(command[1:]), env=variables, cwd=folder
+    def __init__(self, command: Sequence[str], variables: dict[str, str], timeout_s: float) -> None:
+        self._mcp = required("mcp", "mcp")
+        self._server = self._mcp.StdioServerParameters(
+            command=command[0], args=list(command[1:]), env=variables
         )
         self._name, self._timeout_s = " ".join(command), timeout_s
         self._loop = asyncio.new_event_loop()
@@ -144,11 +140,9 @@ class _Connection:
             ToolError: If the server reports an error of the call.
             RuntimeError: For any other failure.
         """
-        from mcp import MCPError
-
         try:
             result = self._wait(self._client.call_tool(name, arguments), name)
-        except MCPError as error:
+        except self._mcp.MCPError as error:
             if error.code in _INVALID:
                 raise ToolError(short_line(str(error), 400)) from None
             raise self._failure(name, error) from error
@@ -171,9 +165,8 @@ class _Connection:
 
     async def _serve(self, ready: asyncio.Future[Any]) -> None:
         """Holds the connection: the client must be closed in the task that opened it."""
-        from mcp import Client, stdio_client
-
-        async with Client(stdio_client(self._server, errlog=self._errors)) as client:
+        transport = self._mcp.stdio_client(self._server, errlog=self._errors)
+        async with self._mcp.Client(transport) as client:
             ready.set_result(client)
             await asyncio.Event().wait()
 
