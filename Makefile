@@ -108,5 +108,5 @@ docs: .venv/.docs
 	.ci/setup-versions $(VERSIONS)
 
 .venv/.docs: .venv/.ready
-	.venv/bin/python -m pip install --quiet --quiet --constraint constraints/all.txt --editable '.[docs]'
+	.venv/bin/python -m pip install --quiet --quiet --no-compile --constraint constraints/all.txt --editable '.[docs]'
 	touch .venv/.docs
