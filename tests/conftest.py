@@ -12,6 +12,7 @@ from types import FrameType
 import pytest
 from hypothesis import settings
 
+gc.disable()  # until all libraries are imported
 os.environ.setdefault("RAY_worker_niceness", "0")
 os.environ.pop("COLUMNS", None)  # rich reads it only once; tests set a width
 
@@ -43,6 +44,7 @@ def pytest_collection_finish() -> None:
     """Spares garbage collections the objects of all imported libraries."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 STUCK_S = 900
