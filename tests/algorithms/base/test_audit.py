@@ -78,7 +78,7 @@ def test_values_of_states_are_the_known_values(runner):
         rollouts,
         rules,
         branched=8,
-        playouts=50,
+        playouts=100,
         seed=0,
         progress=lambda done, of: told.append((done, of)),
     )
@@ -89,7 +89,7 @@ def test_values_of_states_are_the_known_values(runner):
     ]
     assert len(found.executed) == len(known) > 20
     np.testing.assert_array_less(np.abs(found.executed - known), 5 * found.error + 1e-9)
-    assert told[-1][0] == told[-1][1] == found.playouts / 50
+    assert told[-1][0] == told[-1][1] == found.playouts / 100
     assert {"TRCA", "GRPO", "GiGPO", "BEACON"} <= found.credit.keys()
     assert skipped["TurnPPO"] == "reads values of a learner"
     assert all(len(credit) == len(known) for credit in found.credit.values())

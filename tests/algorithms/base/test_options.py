@@ -166,11 +166,11 @@ def test_replayed_rollouts_are_learned_from_and_come_back_from_a_checkpoint(make
 @pytest.mark.parametrize(
     ("config_class", "settings"),
     [
-        (TRCAConfig, {}),
+        (TRCAConfig, {"num_epochs": 2, "kl_coeff_format": 0.1}),
         (TurnPPOConfig, {"gae": "bi_level", "ratio_level": "token", "critic_lr": 1e-3}),
     ],
 )
-def test_two_learners_replay_as_one_does(make_config, config_class, settings):
+def test_two_learners_train_and_replay_as_one_does(make_config, config_class, settings):
     """Under TurnPPO, replayed rows have step advantages and fresh rows have token advantages."""
     tokens, weights = [], []
     for learners in (0, 2):

@@ -169,18 +169,6 @@ def test_iterations_without_any_rollout_are_skipped_and_then_stop_training(make_
     algorithm.stop()
 
 
-@pytest.mark.slow
-def test_any_number_of_learners_gives_the_same_weights(make_config):
-    results = []
-    for learners in (0, 2):
-        config = make_config(num_learners=learners, num_epochs=2, kl_coeff_format=0.1)
-        algorithm = config.build_algo()
-        algorithm.train()
-        results.append(weights_of(algorithm))
-        algorithm.stop()
-    assert_same(*results, exact=False)
-
-
 def test_a_step_that_is_not_finite_is_skipped_and_counted(make_config, tmp_path):
     rule = tmp_path / "rule.py"
     rule.write_text("import numpy as np\ndef huge(batch):\n    return np.full(len(batch), 1e38)\n")
