@@ -170,7 +170,13 @@ def row(iteration):
     return {"iteration": float(iteration), "success_rate": iteration / 10, "operators/pass@1": 0.5}
 
 
-@pytest.mark.parametrize("tracker", TRACKERS)
+@pytest.mark.parametrize(
+    "tracker",
+    [
+        name if name == "trackio" else pytest.param(name, marks=pytest.mark.slow)
+        for name in TRACKERS
+    ],
+)
 def test_a_tracker_has_metrics_and_rollouts_and_a_resumed_run_continues_in_the_tracker(
     tracker, stores, rollouts
 ):

@@ -71,6 +71,7 @@ def test_randomness_gives_random_actions_and_the_seed_repeats_them(make_config):
     assert "sing" not in actions
 
 
+@pytest.mark.slow
 def test_the_policy_acts_and_learns_the_labels_of_its_own_states(make_config):
     config = make_config(ImitationConfig, **LEARNS, demonstrations="on_policy")
     evaluation, results, rollouts = run(config, 8)
