@@ -170,12 +170,11 @@ def row(iteration):
     return {"iteration": float(iteration), "success_rate": iteration / 10, "operators/pass@1": 0.5}
 
 
+SLOW = ("mlflow", "wandb")
+
+
 @pytest.mark.parametrize(
-    "tracker",
-    [
-        name if name == "trackio" else pytest.param(name, marks=pytest.mark.slow)
-        for name in TRACKERS
-    ],
+    "tracker", [pytest.param(n, marks=pytest.mark.slow) if n in SLOW else n for n in TRACKERS]
 )
 def test_a_tracker_has_metrics_and_rollouts_and_a_resumed_run_continues_in_the_tracker(
     tracker, stores, rollouts
