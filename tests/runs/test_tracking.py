@@ -170,12 +170,7 @@ def row(iteration):
     return {"iteration": float(iteration), "success_rate": iteration / 10, "operators/pass@1": 0.5}
 
 
-SLOW = ("mlflow", "wandb")
-
-
-@pytest.mark.parametrize(
-    "tracker", [pytest.param(n, marks=pytest.mark.slow) if n in SLOW else n for n in TRACKERS]
-)
+@pytest.mark.parametrize("tracker", TRACKERS)
 def test_a_tracker_has_metrics_and_rollouts_and_a_resumed_run_continues_in_the_tracker(
     tracker, stores, rollouts
 ):
