@@ -28,9 +28,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Imports the algorithms, except in the process that only hands out the tests to others."""
+    """Imports the algorithms, unless this process only hands out the tests to others."""
     hands_out = config.getoption("numprocesses", None) and not hasattr(config, "workerinput")
-    if find_spec("ray") is None or hands_out:  # `make test-versions` has no Ray
+    without_ray = find_spec("ray") is None or config.getoption("no_ray")
+    if hands_out or without_ray:
         return
     import trca.algorithms.catalog  # noqa: F401
     from trca.cli.run.training import make_auth_token
