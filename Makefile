@@ -21,8 +21,9 @@ export OMP_NUM_THREADS ?= 1
 # Without stored bytecode, each process compiles PyTorch, Ray and Transformers again, which takes 14 s.
 unexport PYTHONDONTWRITEBYTECODE
 
-# Files in their order, which has those of long tests first: the processes end at about the same time.
-PYTEST = .venv/bin/pytest -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+# A process more than cores, because tests wait. Files in their order, which has those of long tests first: the processes
+# end at about the same time.
+PYTEST = .venv/bin/pytest -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 # Faults of `make faults` by words of their names; all without a word.
 WORDS ?=
@@ -110,5 +111,5 @@ docs: .venv/.docs
 	.ci/setup-versions $(VERSIONS)
 
 .venv/.docs: .venv/.ready
-	.venv/bin/python -m pip install --quiet --quiet --constraint constraints/all.txt --editable '.[docs]'
+	.venv/bin/python -m pip install --quiet --quiet --no-compile --constraint constraints/all.txt --editable '.[docs]'
 	touch .venv/.docs

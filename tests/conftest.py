@@ -12,16 +12,12 @@ from types import FrameType
 import pytest
 from hypothesis import settings
 
+gc.disable()  # until all libraries are imported
 os.environ.setdefault("RAY_worker_niceness", "0")
 os.environ.pop("COLUMNS", None)  # rich reads it only once; tests set a width
 
 # A background job of a shell and its children ignore Ctrl-C; some tests send Ctrl-C to children.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-
-if find_spec("ray") is not None:  # `make test-versions` has no Ray
-    from trca.cli.run.training import make_auth_token
-
-    make_auth_token()  # before several processes start Ray at once
 
 settings.register_profile("suite", deadline=None)
 settings.load_profile("suite")
@@ -29,6 +25,18 @@ settings.load_profile("suite")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--no-ray", action="store_true", help="leave out the tests that start Ray")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Imports the algorithms, unless this process only hands out the tests to others."""
+    hands_out = config.getoption("numprocesses", None) and not hasattr(config, "workerinput")
+    without_ray = find_spec("ray") is None or config.getoption("no_ray")
+    if hands_out or without_ray:
+        return
+    import trca.algorithms.catalog  # noqa: F401
+    from trca.cli.run.training import make_auth_token
+
+    make_auth_token()  # before several processes start Ray at once
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -43,6 +51,7 @@ def pytest_collection_finish() -> None:
     """Spares garbage collections the objects of all imported libraries."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 STUCK_S = 900

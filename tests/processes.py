@@ -11,7 +11,7 @@ from functools import partial
 
 import torch
 
-STUCK_S = 240
+STUCK_S = 90
 """Seconds after which a process is stuck."""
 
 

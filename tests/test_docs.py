@@ -118,7 +118,13 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.mark.parametrize("page", sorted({b.page for b in RUN if b.language == "python"}))
+PYTHON = {b.page: () for b in RUN if b.language == "python"}
+PYTHON["docs/rllib.md"] = pytest.mark.slow  # trains in processes of Ray Tune
+
+
+@pytest.mark.parametrize(
+    "page", [pytest.param(page, marks=marks) for page, marks in sorted(PYTHON.items())]
+)
 def test_the_python_of_a_page_runs_to_its_end(page, folder, cluster):
     names = {"folder": str(folder)}
     for block in RUN:

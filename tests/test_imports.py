@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,7 @@ ROOMS = {
 """Room of a package -> the rooms of the package that it may import."""
 
 
+@cache
 def modules():
     """Name of each module of the package -> its syntax tree."""
     trees = {}
@@ -100,8 +102,12 @@ def cycles(graph):
     return []
 
 
-TREES = modules()
-GRAPH = {name: imported(tree, name, set(TREES)) for name, tree in TREES.items()}
+@cache
+def graph():
+    """Name of each module -> the modules that the module imports."""
+    return {name: imported(tree, name, set(modules())) for name, tree in modules().items()}
+
+
 DOORS = {
     "trca",
     "trca.__main__",
@@ -119,8 +125,10 @@ def test_a_cycle_is_found():
 
 
 def test_no_module_imports_itself_by_way_of_others():
-    graph = {name: others - {"trca"} for name, others in GRAPH.items()}  # `trca` has lazy names
-    assert not cycles(graph)
+    others_of = {
+        name: others - {"trca"} for name, others in graph().items()
+    }  # `trca` has lazy names
+    assert not cycles(others_of)
 
 
 def package_of(module):
@@ -137,13 +145,13 @@ def room_of(module):
 
 
 def test_every_module_is_in_a_package_of_the_order():
-    assert {name for name in TREES if not package_of(name)} == {"trca", "trca.__main__"}
+    assert {name for name in modules() if not package_of(name)} == {"trca", "trca.__main__"}
 
 
 def test_dependencies_point_one_way():
     wrong = [
         f"{name} imports {other}"
-        for name, others in GRAPH.items()
+        for name, others in graph().items()
         for other in others - {"trca"}
         if name not in DOORS
         if package_of(other) not in {package_of(name)} | BELOW[package_of(name)]
@@ -156,7 +164,7 @@ def test_no_module_imports_a_plug_in():
     assert plugins
     wrong = [
         f"{name} imports {node.module}"
-        for name, tree in TREES.items()
+        for name, tree in modules().items()
         for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom) and str(node.module).split(".")[0] in plugins
     ]
@@ -165,7 +173,7 @@ def test_no_module_imports_a_plug_in():
 
 @pytest.mark.parametrize("package", ROOMS)
 def test_the_rooms_of_a_package_have_an_order(package):
-    inside = {n: o for n, o in GRAPH.items() if package_of(n) == package and n not in DOORS}
+    inside = {n: o for n, o in graph().items() if package_of(n) == package and n not in DOORS}
     wrong = [
         f"{name} ({room_of(name)}) imports {other} ({room_of(other)})"
         for name, others in inside.items()
@@ -192,7 +200,9 @@ def test_environments_load_neither_torch_nor_ray_nor_transformers():
 
 
 def test_recorded_runs_are_analysed_without_ray():
-    names = sorted(name for name in TREES if package_of(name) in ("analysis", "runs", "records"))
+    names = sorted(
+        name for name in modules() if package_of(name) in ("analysis", "runs", "records")
+    )
     program = (
         f"import sys, {', '.join(names)};"
         "sys.exit(' '.join({'torch', 'ray', 'transformers'} & set(sys.modules)) or 0)"

@@ -80,8 +80,9 @@ def test_the_seed_alone_tells_equal_prompts_apart(tiny, tokenizer):
     assert said[0].ids.tolist() != said[1].ids.tolist()
 
 
-@pytest.mark.parametrize("name", ["tiny", "qwen", "hybrid"])
-@pytest.mark.parametrize("temperature", [1.0, 0.6])
+@pytest.mark.parametrize(
+    ("name", "temperature"), [("tiny", 1.0), ("tiny", 0.6), ("qwen", 1.0), ("hybrid", 0.6)]
+)
 def test_logprobs_are_those_of_the_sampling_distribution(name, temperature, tokenizer, request):
     model = request.getfixturevalue(name)
     asked = requests(len(tokenizer), 12)

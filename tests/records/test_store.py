@@ -159,11 +159,12 @@ def test_a_failed_write_leaves_the_old_file(tmp_path):
 KILLED = """
 import sys
 from pathlib import Path
-from tests.records.test_store import make_rollouts
-from trca.records import write_rollouts
+from trca.records import read_rollouts, write_rollouts
+path = Path(sys.argv[1])
+rollouts = list(read_rollouts(path)) * 500
 while True:
     print(flush=True)
-    write_rollouts(Path(sys.argv[1]), make_rollouts() * 500)
+    write_rollouts(path, rollouts)
 """
 
 
@@ -171,6 +172,7 @@ def test_a_reader_finds_a_whole_file_beside_a_writer_and_after_its_kill(tmp_path
     path = tmp_path / "train.parquet"
     command = [sys.executable, "-c", KILLED, str(path)]
     for wait in (0.0, 0.1):
+        write_rollouts(path, make_rollouts())
         writer = subprocess.Popen(command, stdout=subprocess.PIPE)
         writer.stdout.readline()
         writer.stdout.readline()

@@ -10,6 +10,8 @@ from trca.tune_configs.files import assign, read, shipped
 PAPER = sorted(name for name in shipped() if name.startswith("paper/"))
 OTHERS = {"search_r1_grpo", "search_r1_ppo", "r1_instruct", "zerosearch", "stepsearch", "igpo"}
 """What the paper compares with; the other presets are its own runs."""
+FAST = {"paper/alfworld_qwen2.5_1.5b", "paper/search_r1_ppo"}
+"""Without a critic, and with one."""
 DATA = {
     "trca/ALFWorld-v0": {"env_config.games": "small"},
     "trca/WebShop-v0": {"env_config.catalogue": "small"},
@@ -62,7 +64,7 @@ def test_a_dry_run_of_a_preset_finds_nothing_wrong(name):
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=pytest.mark.slow) if n.endswith("_7b") else n for n in PAPER]
+    "name", [pytest.param(n, marks=pytest.mark.slow) if n not in FAST else n for n in PAPER]
 )
 def test_a_preset_trains_for_an_iteration(name, cluster):
     settings = TextParameters.resolve(assign(read(name), shrunk(name)), name)

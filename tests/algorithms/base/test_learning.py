@@ -74,10 +74,11 @@ def test_only_an_episode_that_the_environment_ended_in_success_is_one(history):
         assert result["success_rate"] == np.mean([r.steps[-1].reward for r in rollouts])
 
 
-def test_a_lost_group_is_missing_and_no_failure(history):
+def test_a_lost_group_is_missing_with_its_reason_and_no_failure(history):
     lost = 0
     for _, rollouts, failures, result in history[1]:
         assert all(rollout.task_id != "train-3" for rollout in rollouts)
+        assert all("the door of train-3 is stuck" in failure.reason for failure in failures)
         assert len(rollouts) == 24 - 4 * len(failures)
         assert result["missing_rollouts"] == 4 * len(failures)
         lost += len(failures)
@@ -86,7 +87,9 @@ def test_a_lost_group_is_missing_and_no_failure(history):
     evaluation = evaluate_panel(algorithm.env_runner_group, algorithm.panel("train").head(6))
     wins = [rollout.won for rollout in evaluation.rollouts]
     assert len(wins) == 5
-    assert evaluation.summary()["success_rate"] == np.mean(wins)
+    summary = evaluation.summary()
+    assert (summary["n"], summary["missing_rollouts"]) == (5, 1)
+    assert summary["success_rate"] == np.mean(wins)
 
 
 def test_rollouts_that_break_half_way_are_missing_and_no_failures(make_config):

@@ -122,38 +122,25 @@ def test_imitation_learns_from_successes_alone(make_config):
     algorithm.stop()
 
 
-def test_a_curriculum_goes_on_from_a_checkpoint(make_config, tmp_path):
-    config = make_config(task_curriculum=1.0, tasks_per_iteration=2, group_size=2)
-    straight = config.build_algo()
-    straight.train()
-    path = straight.save_to_path(tmp_path / "checkpoint")
-    counts = straight.curriculum.get_state()
-    assert len(counts["counts"]) == 2
-    straight.train()
-    resumed = TRCA.from_checkpoint(path)
-    assert resumed.curriculum.get_state() == counts
-    resumed.train()
-    assert tokens_of(resumed.rollouts) == tokens_of(straight.rollouts)
-    assert_same(weights_of(straight), weights_of(resumed))
-    straight.stop()
-    resumed.stop()
-
-
-def test_replayed_rollouts_are_learned_from_and_come_back_from_a_checkpoint(make_config, tmp_path):
-    config = make_config(replay_size=2, replay_weight=0.5)
-    straight = config.build_algo()
+def test_replayed_rollouts_and_a_curriculum_come_back_from_a_checkpoint(make_config, tmp_path):
+    """Replayed rollouts are learned from: without weight they leave other weights."""
+    settings = {"replay_size": 2, "task_curriculum": 1.0}
+    straight = make_config(**settings, replay_weight=0.5).build_algo()
     first = straight.train()
     path = straight.save_to_path(tmp_path / "checkpoint")
+    counts = straight.curriculum.get_state()
+    assert len(counts["counts"]) == 4
     second = straight.train()
     assert [first["replayed_rollouts"], second["replayed_rollouts"]] == [0, 2]
     assert second["mismatch_kl"] < 1e-6
     assert len(straight.rollouts) == 16
     resumed = TRCA.from_checkpoint(path)
+    assert resumed.curriculum.get_state() == counts
     resumed.train()
     assert tokens_of(resumed.rollouts) == tokens_of(straight.rollouts)
     assert_same(weights_of(straight), weights_of(resumed))
     resumed.stop()
-    forgetful = make_config(replay_size=2, replay_weight=0.0).build_algo()
+    forgetful = make_config(**settings, replay_weight=0.0).build_algo()
     forgetful.restore_from_path(path)
     forgetful.train()
     before, after = weights_of(straight), weights_of(forgetful)
@@ -166,11 +153,11 @@ def test_replayed_rollouts_are_learned_from_and_come_back_from_a_checkpoint(make
 @pytest.mark.parametrize(
     ("config_class", "settings"),
     [
-        (TRCAConfig, {}),
+        (TRCAConfig, {"num_epochs": 2, "kl_coeff_format": 0.1}),
         (TurnPPOConfig, {"gae": "bi_level", "ratio_level": "token", "critic_lr": 1e-3}),
     ],
 )
-def test_two_learners_replay_as_one_does(make_config, config_class, settings):
+def test_two_learners_train_and_replay_as_one_does(make_config, config_class, settings):
     """Under TurnPPO, replayed rows have step advantages and fresh rows have token advantages."""
     tokens, weights = [], []
     for learners in (0, 2):

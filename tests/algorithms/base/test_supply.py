@@ -31,6 +31,7 @@ def test_more_than_exists_is_refused_at_once(make_config, cluster, method, proce
         assert setting in str(refusal.value)
 
 
+@pytest.mark.slow
 def test_a_cluster_that_may_grow_is_waited_for(make_config, cluster):
     config = make_config().env_runners(num_env_runners=7)
 

@@ -143,19 +143,6 @@ def test_environments_are_told_the_progress_of_training_and_their_measures_are_r
     algorithm.stop()
 
 
-def test_a_group_whose_environment_breaks_is_missing_and_named(make_config):
-    algorithm = make_config(env_config={"broken": ("train-3", "valid-1")}, tasks_per_iteration=12)
-    algorithm = algorithm.build_algo()
-    result = algorithm.train()
-    assert result["missing_rollouts"] == 4
-    assert [f.task_id for f in algorithm.failures] == ["train-3"]
-    assert "the door of train-3 is stuck" in algorithm.failures[0].reason
-    evaluation = evaluate_panel(algorithm.env_runner_group, algorithm.panel("valid").head(3))
-    assert evaluation.summary()["n"] == 2
-    assert evaluation.summary()["missing_rollouts"] == 1
-    algorithm.stop()
-
-
 def test_iterations_without_any_rollout_are_skipped_and_then_stop_training(make_config):
     broken = tuple(f"train-{k}" for k in range(12))
     algorithm = make_config(env_config={"broken": broken}, max_failed_iterations=2).build_algo()
@@ -167,18 +154,6 @@ def test_iterations_without_any_rollout_are_skipped_and_then_stop_training(make_
     ):
         algorithm.train()
     algorithm.stop()
-
-
-@pytest.mark.slow
-def test_any_number_of_learners_gives_the_same_weights(make_config):
-    results = []
-    for learners in (0, 2):
-        config = make_config(num_learners=learners, num_epochs=2, kl_coeff_format=0.1)
-        algorithm = config.build_algo()
-        algorithm.train()
-        results.append(weights_of(algorithm))
-        algorithm.stop()
-    assert_same(*results, exact=False)
 
 
 def test_a_step_that_is_not_finite_is_skipped_and_counted(make_config, tmp_path):

@@ -86,24 +86,25 @@ def test_remote_learners_learn_as_one_and_report_the_loss_of_a_learner(
 
 @pytest.mark.slow
 def test_a_trial_that_loses_a_learner_resumes_from_its_checkpoint(make_config, tmp_path):
-    """The disturbed trial has the results and the weights of an undisturbed one."""
-    runs = []
-    for name in ("undisturbed", "disturbed"):
-        alive = tmp_path / name / "alive"
-        alive.parent.mkdir()
-        if name == "disturbed":
-            alive.touch()
-        run_config = tune.RunConfig(
-            storage_path=str(tmp_path / name),
-            failure_config=tune.FailureConfig(max_failures=1),
-            verbose=0,
-        )
-        space = mortal(make_config(iterations=3, num_learners=1, evaluation_interval=3), alive)
-        [result] = tune.Tuner("TRCA", param_space=space, run_config=run_config).fit()
-        assert result.error is None
-        assert not alive.exists()
-        runs.append(RunFolder.open(result.path))
-    whole, resumed = runs
+    """The disturbed trial has the results and the weights of an undisturbed run."""
+    alive = tmp_path / "alive"
+    space = mortal(make_config(iterations=3, num_learners=1, evaluation_interval=3), alive)
+    whole = RunFolder(tmp_path / "whole")
+    algorithm = space.copy(copy_frozen=False).reporting(run_folder=whole.path).build_algo()
+    for _ in range(3):
+        algorithm.train()
+    algorithm.stop()
+
+    alive.touch()
+    run_config = tune.RunConfig(
+        storage_path=str(tmp_path / "trials"),
+        failure_config=tune.FailureConfig(max_failures=1),
+        verbose=0,
+    )
+    [result] = tune.Tuner("TRCA", param_space=space, run_config=run_config).fit()
+    assert result.error is None
+    assert not alive.exists()
+    resumed = RunFolder.open(result.path)
     (lost,) = read_lines(resumed.failures)
     assert (lost["iteration"], lost["kind"], lost["reason"]) == (2, "learner", "it was lost")
     assert not whole.failures.exists()

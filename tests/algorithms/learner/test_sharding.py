@@ -101,7 +101,7 @@ def sampled_rows(learner):
     [
         pytest.param(2, {}, marks=pytest.mark.slow),
         (2, {"gradient_checkpointing": True, "recompute_logprobs": True, "kl_coeff_format": 0.3}),
-        (3, {"lora_rank": 4}),
+        pytest.param(3, {"lora_rank": 4}, marks=pytest.mark.slow),
         pytest.param(4, {"untied": True, "sync_each_pass": True}, marks=pytest.mark.slow),
     ],
     ids=["2", "2, checkpointing", "3, LoRA", "4, untied, each pass"],

@@ -296,7 +296,7 @@ def test_an_agent_with_the_openai_client_trains_the_quickstart():
     config = TRCAConfig.from_preset("quickstart").training(
         agent_program=f"{EXAMPLE}:agent", tasks_per_iteration=2, group_size=4, max_staleness=0
     )
-    config.env_runners(num_env_runners=1).learners(num_learners=0)
+    config.env_runners(num_env_runners=0).learners(num_learners=0)
     trained(config)
 
 

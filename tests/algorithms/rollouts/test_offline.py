@@ -142,7 +142,7 @@ def test_stock_rllib_records_numbered_actions_and_clones_them(tmp_path: Path) ->
         .build_algo()
     )
     try:
-        losses = [cloner.train()["learners"]["default_policy"]["policy_loss"] for _ in range(16)]
+        losses = [cloner.train()["learners"]["default_policy"]["policy_loss"] for _ in range(8)]
     finally:
         cloner.stop()
     assert losses[-1] < losses[0]

@@ -66,6 +66,7 @@ class Runners:
         self.num_healthy_remote_workers = self._worker_manager.num_healthy_actors
 
 
+@pytest.mark.slow
 def test_the_groups_of_lost_and_slow_runners_are_sampled_on_the_others(cluster):
     runners = Runners("", "dies", "sleeps")
     batch, metrics = sample_groups(runners, GROUPS, SamplingParams(), 5.0)
@@ -148,6 +149,7 @@ def tasks_of(algorithm):
     return [algorithm.panel("train").batch(k, 2, 7) for k in range(ITERATIONS)]
 
 
+@pytest.mark.slow
 def test_steps_are_as_old_as_allowed_however_long_a_runner_takes(ahead):
     """A runner continues while the second starts, then holds a later group for two updates."""
     algorithm, gates, _ = ahead
@@ -181,6 +183,7 @@ def test_steps_are_as_old_as_allowed_however_long_a_runner_takes(ahead):
     assert max(ages) == 2
 
 
+@pytest.mark.slow
 def test_a_restored_algorithm_samples_with_the_restored_weights_from_there_on(ahead, tmp_path):
     algorithm, _, _ = ahead
     algorithm.train()
@@ -192,6 +195,7 @@ def test_a_restored_algorithm_samples_with_the_restored_weights_from_there_on(ah
         assert result["staleness_max"] == 0
 
 
+@pytest.mark.slow
 def test_an_idle_runner_starts_no_group_that_would_be_too_old(ahead, tmp_path):
     """A runner plays all groups that may start, until the second, late runner is idle.
 

@@ -71,9 +71,10 @@ def test_randomness_gives_random_actions_and_the_seed_repeats_them(make_config):
     assert "sing" not in actions
 
 
+@pytest.mark.slow
 def test_the_policy_acts_and_learns_the_labels_of_its_own_states(make_config):
     config = make_config(ImitationConfig, **LEARNS, demonstrations="on_policy")
-    evaluation, results, rollouts = run(config, 12)
+    evaluation, results, rollouts = run(config, 8)
     assert results[0]["success_rate"] < results[-1]["success_rate"]
     steps = [step for rollout in rollouts[0] for step in rollout.steps]
     assert any(step.response != step.demonstration for step in steps)

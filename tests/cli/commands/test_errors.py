@@ -118,6 +118,7 @@ def test_a_disk_that_is_full_at_the_checkpoint_says_what_to_do_and_the_run_goes_
     assert "1/1" in output
 
 
+@pytest.mark.slow
 def test_a_run_whose_every_group_is_missing_ends_with_the_first_reason_and_the_log(
     train, tmp_path, cluster
 ):

@@ -144,7 +144,8 @@ def test_an_endpoint_that_fails_throughout_is_an_error_and_never_a_zero(folder, 
 def test_what_the_endpoint_fails_is_missing_beside_what_it_answered(folder):
     answers = [reply("<action>take key</action>")] * 8  # enough for one of the tasks at least
     with replying(*answers, http("oops", "500 Internal Server Error")) as (url, _):
-        result = at(url, "--model=m", "--tasks=4", "--seeds=4", "--set=engine_config.concurrency=1")
+        once = "--set=engine_config.attempts=1", "--set=engine_config.concurrency=1"
+        result = evaluate(f"--base-url={url}", "--model=m", "--tasks=4", "--seeds=4", *once)
     assert result.exit_code == 0, result.output
     row = report(folder)["rows"][-1]
     assert row["missing"] > 0

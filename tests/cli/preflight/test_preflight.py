@@ -212,6 +212,7 @@ def test_refusals_and_helps_import_neither_ray_nor_torch(ends, arguments, messag
     assert outputs == ["q"]  # nothing is made
 
 
+@pytest.mark.slow
 def test_the_algorithms_register_themselves_and_import_no_adapters():
     program = (
         "import sys\n"

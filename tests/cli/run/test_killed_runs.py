@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from tests.cli.calls import done
 from tests.cli.commands.test_train import SMALL, environment, figures, run, trca, weights
 from trca.common.json_lines import read_lines
 from trca.runs.folder import RunFolder
@@ -115,11 +116,11 @@ def test_a_job_killed_on_one_machine_goes_on_on_another(runs, tmp_path, monkeypa
     assert weights(resumed.checkpoint()) == weights(whole.checkpoint())
 
 
-def test_a_run_killed_before_it_said_that_it_was_finished_is_finished(runs, tmp_path):
+def test_a_run_killed_before_it_said_that_it_was_finished_is_finished(runs, cluster, tmp_path):
     whole = RunFolder(runs[0] / "quickstart")
     killed = RunFolder(shutil.copytree(whole.path, tmp_path / "quickstart", symlinks=True))
     killed.set_status("running", 3)
-    assert "What next:" in run(tmp_path, "train", "--resume=quickstart")
+    assert "What next:" in done("train", "--resume=quickstart", f"--storage-path={tmp_path}")
     assert killed.status()["state"] == "finished"
     assert killed.metrics() == whole.metrics()
     assert weights(killed.checkpoint()) == weights(whole.checkpoint())

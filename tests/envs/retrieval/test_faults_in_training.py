@@ -99,6 +99,7 @@ def iteration(algorithm):
     return missing
 
 
+@pytest.mark.slow
 def test_training_outlives_a_server_that_stops_and_starts_again(training, free_port):
     with serving(retrieval_server(), free_port) as url:
         algorithm = training(url)

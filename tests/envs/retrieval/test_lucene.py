@@ -45,6 +45,7 @@ def index(corpus, tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 @needs_lucene
 def test_bm25_finds_what_lucene_finds(corpus, questions, index, java):
     ours = BM25Retriever.of(corpus).search(questions, 10)
