@@ -28,13 +28,15 @@ def turn_advantages(
     Returns:
         N arrays, float64 (T,) each.
     """
-    rows = [
-        (group, rollout, annotation)
-        for group, rollout, turns in zip(groups, rollouts, annotations, strict=True)
-        for annotation in turns
-    ]
+    rows = [annotation for turns in annotations for annotation in turns]
     if not rows:
         return [np.empty(0) for _ in annotations]
-    of_rows = credit(*zip(*rows, strict=True), np.ones((len(rows), 1), bool))[:, 0]
-    ends = np.cumsum([len(turns) for turns in annotations])
-    return np.split(of_rows, ends[:-1])
+    lengths = [len(turns) for turns in annotations]
+    number = np.repeat(np.arange(len(annotations)), lengths).tolist()
+    of_rows = credit(
+        [groups[k] for k in number],
+        [rollouts[k] for k in number],
+        rows,
+        np.ones((len(rows), 1), bool),
+    )[:, 0]
+    return np.split(of_rows, np.cumsum(lengths)[:-1])
