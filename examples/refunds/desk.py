@@ -1,7 +1,4 @@
-"""A desk for refunds: the actions are calls of tools, and four operators judge them.
-
-trca train examples/refunds/train.yaml
-"""
+"""A desk for refunds: the actions are calls of tools, and four operators judge them."""
 
 import re
 from dataclasses import dataclass
@@ -12,8 +9,6 @@ import numpy as np
 from trca.envs import Adapter, Outcome, ToolEnv, ToolError, tool
 from trca.envs.panel import no_task
 from trca.envs.tool_calls import write_calls
-
-ORDER = {"order": {"type": "integer"}}
 
 
 @dataclass(frozen=True)
@@ -48,17 +43,23 @@ class DeskAdapter(Adapter):
         self.facts = Facts(new, *(self.known[order] for order in refunded))
         return self.facts
 
-    memory = property(lambda self: ", ".join(f"{o} {thing}" for o, thing in self.known.items()))
-    context = property(lambda self: f"{self.binding.thing}|{self.memory}")
+    @property
+    def memory(self):
+        unseen = [order for order, thing in self.known.items() if thing == "unknown"]
+        found = [order for order, thing in self.known.items() if thing == self.binding.thing]
+        return f"It is order {found[0]}." if found else f"Not seen: {', '.join(unseen)}."
+
+    context = property(lambda self: f"{self.binding.thing}|{self.known}")
 
 
 class RefundDesk(ToolEnv):
     """Look at orders, and refund the one with the right thing. A refund ends the episode."""
 
     adapter_class, library = DeskAdapter, Path(__file__).with_name("rubric.yaml")
-    tiny_policy = {"hidden_size": 64, "layers": 2, "stages": ((0.5, 700),)}  # noqa: RUF012
+    tiny_policy = {"hidden_size": 64, "layers": 2, "stages": ((0.5, 450),)}  # noqa: RUF012
     task_ids = tuple(f"task-{number}" for number in range(64))
-    tools = (tool("show", "Shows an order.", ORDER), tool("refund", "Refunds an order.", ORDER))
+    order = {"order": {"type": "integer"}}  # noqa: RUF012
+    tools = (tool("show", "Shows an order.", order), tool("refund", "Refunds an order.", order))
     instruction = property(lambda self: f"refund the {self.thing}.")
 
     def start_task(self, task_id, options):
@@ -79,8 +80,8 @@ class RefundDesk(ToolEnv):
 
     @property
     def admissible_actions(self):
-        calls = [(name, order) for name in ("show", "refund") for order in self.orders]
-        return [write_calls([(name, {"order": order})]) for name, order in calls]
+        names = ("show", "refund")
+        return [write_calls([(name, {"order": o})]) for name in names for o in self.orders]
 
     def demonstrator_action(self):
         seen = {thing: int(order) for order, thing in self.adapter.known.items()}
