@@ -207,10 +207,11 @@ def random_player(env: TextEnv, seed: str) -> Player:
 
     def choose(info: Mapping[str, Any]) -> str:
         earlier.extend(info["admissible_actions"])
-        if not earlier or rng.random() < 0.8:
+        if rng.random() < 0.8:
             return env.random_action(rng)
-        stale = [earlier[int(number)] for number in rng.integers(len(earlier), size=2)]
-        return [*stale, "abracadabra", UNPARSED][int(rng.integers(4))]
+        stale = [earlier[int(number)] for number in rng.integers(len(earlier), size=2 * bool(earlier))]
+        choices = [*stale, "abracadabra", UNPARSED]
+        return choices[int(rng.integers(len(choices)))]
 
     return choose
 

@@ -51,6 +51,14 @@ class Tau2Telecom(ToolEnv):
     library = Path(__file__).with_name("rubric.yaml")
     default_split = "test"
     language = ("policy",)
+    tiny_policy = {  # noqa: RUF012
+        "hidden_size": 96,
+        "layers": 2,
+        "feed_forward": 256,
+        "max_steps": 24,
+        "stages": ((0.3, 600), (0.6, 100)),
+        "threads": 1,
+    }
 
     def __init__(
         self,

@@ -6,7 +6,8 @@ Two things differ from the benchmark, because a task must always give the same t
 
 - ``break_vpn`` of the benchmark changes an object that all phones of the process share, so that
   ``connect_vpn`` depends on tasks that were played before. Here each phone has its own.
-- A new draft bill gets its number from the bill before it, not at random.
+- New bills have the numbers B9000, B9001 and so on, not random numbers. With random numbers the
+  benchmark's own evaluator refuses an episode in which the agent reads such a number.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ class Simulator:
         self._env.solo_mode = True
         self._task = task
         self._calls: list[ToolCall] = []
+        self._new_bills = 0
         actions = task["initial_state"]["initialization_actions"]
         self._env.set_state(None, [EnvFunctionCall(**action) for action in actions], [])
 
@@ -57,7 +59,8 @@ class Simulator:
         before = len(bills)
         answer = self._env.get_response(call)
         if len(bills) > before:
-            self._number_bill(bills[-1].bill_id, f"B9{before:03}")
+            self._number_bill(bills[-1].bill_id, f"B90{self._new_bills:02}")
+            self._new_bills += 1
         return str(answer.content), bool(answer.error)
 
     def checks(self) -> list[bool]:
