@@ -111,11 +111,12 @@ class TicketAdapter(Adapter):
 
     @property
     def memory(self) -> str:
-        """The known values and the last call."""
+        """The issue, the known values and the last call."""
+        issue = f"{self.binding.issue or 'issue'} {'abroad' if self.binding.abroad else 'at home'}."
         known = [f"{name} {value}." for name, value in sorted(self.values.items())]
         human = ["human called."] if self.escalated else []
         last = f"last {self.last or 'nothing'}{' failed' if self.failed else ''}"
-        return memory_line_of([*known, *human, last])
+        return memory_line_of([issue, *known, *human, last])
 
     @property
     def context(self) -> str:

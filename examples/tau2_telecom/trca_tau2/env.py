@@ -56,7 +56,7 @@ class Tau2Telecom(ToolEnv):
         "layers": 2,
         "feed_forward": 256,
         "max_steps": 24,
-        "stages": ((0.3, 600), (0.6, 100)),
+        "stages": ((0.2, 800), (0.5, 100)),
         "threads": 1,
     }
 
