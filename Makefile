@@ -5,8 +5,8 @@
 # make test-slow  runs the tests that start clusters and several learners, and kill them
 # make test-vllm  sets up an environment with vLLM and runs the tests of the vLLM engine
 # make test-smollm2  fetches a pretrained language model, and imitates and trains with it, on vLLM too
-# make test-interop  sets up an environment each with TRL, OpenEnv, verifiers, ScienceWorld, verl and SkyRL, and runs the
-#              tests of plugins/interop and of examples/scienceworld
+# make test-interop  sets up an environment each with TRL, OpenEnv, verifiers, ScienceWorld, tau2, verl and SkyRL, and runs
+#              the tests of plugins/interop, of examples/scienceworld and of examples/tau2_telecom
 # make test-versions  sets up an environment each with the oldest and the newest tested Gymnasium, without PyTorch and Ray,
 #              and runs the tests of environments, vector environments, teams, the checker and rubrics; and one with the
 #              newest tested Transformers, for the tests of policies; and one with the oldest tested Ray, for a part of
@@ -27,8 +27,9 @@ PYTEST = .venv/bin/pytest -n logical --maxprocesses 4 --dist loadfile --no-loads
 # Faults of `make faults` by words of their names; all without a word.
 WORDS ?=
 
-# Libraries with adapters in plugins/interop, and the library of examples/scienceworld; each has a file in constraints/.
-LIBRARIES = trl openenv verifiers verl skyrl scienceworld
+# Libraries with adapters in plugins/interop, and those of examples/scienceworld and examples/tau2_telecom; each has a
+# file in constraints/.
+LIBRARIES = trl openenv verifiers verl skyrl scienceworld tau2
 
 # Tests of the plug-in.
 INTEROP = plugins/interop/tests
@@ -71,6 +72,7 @@ test-interop: .venv-interop/.ready
 	.venv-interop/verl/bin/python -m pytest $(INTEROP)/test_verl.py $(INTEROP)/test_docs.py
 	.venv-interop/skyrl/bin/python -m pytest $(INTEROP)/test_skyrl.py $(INTEROP)/test_docs.py
 	.venv-interop/scienceworld/bin/python -m pytest examples/scienceworld/tests
+	.venv-interop/tau2/bin/python -m pytest -c examples/tau2_telecom/pyproject.toml examples/tau2_telecom/tests
 
 test-versions: .venv-versions/.ready
 	.venv-versions/gymnasium-1.0.0/bin/python -m pytest -m "not slow" $(BASE)

@@ -72,7 +72,7 @@ class TicketAdapter(Adapter):
         self._solved |= solved
         self.failed = bool(calls) and any(map(_is_error, results))
         self.last = calls[-1].name if calls else ""
-        state = (action, observation, tuple(sorted(before.items())))
+        state = (action, observation, tuple(sorted(self.values.items())))
         self.facts = Facts(
             kind=kind,
             accepted=bool(calls) and not self.failed,
@@ -120,7 +120,9 @@ class TicketAdapter(Adapter):
 
     @property
     def context(self) -> str:
-        text = "|".join([*(f"{n}={v}" for n, v in sorted(self.values.items())), str(self.escalated)])
+        text = "|".join(
+            [*(f"{n}={v}" for n, v in sorted(self.values.items())), str(self.escalated)]
+        )
         return f"{self.binding.issue}|{blake2b(text.encode(), digest_size=8).hexdigest()}"
 
 

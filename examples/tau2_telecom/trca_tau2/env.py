@@ -125,7 +125,9 @@ class Tau2Telecom(ToolEnv):
             return Outcome(CLOSED, float(won), terminated=True, won=won, score=score)
         for argument, kind_of_value in (("mode", str), ("apn_settings", dict)):
             if not isinstance(arguments.get(argument, kind_of_value()), kind_of_value):
-                raise ToolError(f"{argument} is no {kind_of_value.__name__}: read the tool's schema")
+                raise ToolError(
+                    f"{argument} is no {kind_of_value.__name__}: read the tool's schema"
+                )
         text, failed = self._simulator.call(name, arguments)
         return Outcome(text, accepted=not failed)
 
@@ -139,7 +141,9 @@ class Tau2Telecom(ToolEnv):
         """A call of a random tool with arguments from the texts so far."""
         tool = self.tools[int(rng.integers(len(self.tools)))]["function"]
         words = " ".join(self._seen)
-        arguments = {name: _draw(name, words, rng) for name in tool["parameters"].get("required", ())}
+        arguments = {
+            name: _draw(name, words, rng) for name in tool["parameters"].get("required", ())
+        }
         return write_calls([(tool["name"], arguments)])
 
     def oracle_action(self) -> str:

@@ -22,8 +22,8 @@ class Facts:
             ``escalate`` calls a human agent, ``done`` closes the ticket, ``unknown`` is no tool.
             Empty without a call.
         accepted: Whether the action has calls and none of them fails.
-        repeated: Whether the agent made the same calls before, with the same known values and the
-            same results.
+        repeated: Whether the agent made the same calls before, with the same results and the same
+            known values after them.
         identified: Whether the agent reads the customer's id for the first time.
         line_found: Whether the agent reads for the first time which line the ticket is about.
         found: Names of the faults that the agent reads for the first time.

@@ -183,9 +183,10 @@ def read_result(call: Call, result: str, line: str, binding: Binding) -> dict[st
         values["apn"] = "broken" if "Name: broken" in result else "internet"
         values["mmsc"] = "missing" if "Not Set" in result else "set"
     elif name == "set_apn_settings":
-        url = arguments.get("apn_settings", {}).get("mmsc_url", "set")
+        written = arguments.get("apn_settings")
+        no_url = isinstance(written, dict) and written.get("mmsc_url", "set") is None
         values["apn"] = "broken" if "broken" in first else "internet"
-        values["mmsc"] = "missing" if url is None else "set"
+        values["mmsc"] = "missing" if no_url else "set"
     elif name == "reset_apn_settings":
         values["apn_reset"] = "pending"
     elif name == "reboot_device" and "Resetting APN" in first:

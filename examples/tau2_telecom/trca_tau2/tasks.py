@@ -56,7 +56,9 @@ def faults(task_id: str) -> tuple[str, ...]:
     return tuple(task_id.partition("]")[2].partition("[")[0].split("|"))
 
 
-def task_ids(split: str, panel: int | None = None, max_faults: int | None = None) -> tuple[str, ...]:
+def task_ids(
+    split: str, panel: int | None = None, max_faults: int | None = None
+) -> tuple[str, ...]:
     """The task ids of a split.
 
     Without a panel the splits are the benchmark's: ``train`` (74), ``test`` (40) and ``full``
