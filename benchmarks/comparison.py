@@ -182,7 +182,7 @@ OWN_TRIALS: Final[Mapping[str, Sequence[Trial]]] = {
 
 
 def trials(row: str, config: str) -> Sequence[Trial]:
-    """Returns the trials of a row for ``--tune``: four, and two rates for the small runs of tau2."""
+    """Returns the trials of a row for ``--tune``: four, and two rates for tau2."""
     if config == TAU2:
         more: Trial = {"return_to_go": True} if row == TO_GO else {}
         return [{"lr": lr, **more} for lr in (4e-4, 1e-3)]

@@ -3,7 +3,6 @@
 import random
 
 from tests.envs.test_tool_env import Safe
-
 from trca.envs import make
 from trca.envs.check import random_player
 from trca.envs.demonstrations import DEMONSTRATION, Demonstrations

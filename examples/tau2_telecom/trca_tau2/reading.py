@@ -10,24 +10,29 @@ from typing import Any, Final
 from trca.envs.tool_calls import Call
 from trca_tau2.facts import Binding, Issue, Kind
 
-CARRIER: Final = frozenset(
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+CARRIER: Final = _words(
     """get_customer_by_phone get_customer_by_id get_customer_by_name get_details_by_id
-    get_bills_for_customer get_data_usage""".split()
+    get_bills_for_customer get_data_usage"""
 )
-ACCOUNT: Final = frozenset(
+ACCOUNT: Final = _words(
     """suspend_line resume_line send_payment_request enable_roaming disable_roaming refuel_data
-    make_payment""".split()
+    make_payment"""
 )
-CHECKS: Final = frozenset(
+CHECKS: Final = _words(
     """check_status_bar check_network_status check_network_mode_preference run_speed_test
     check_sim_status check_data_restriction_status check_apn_settings check_wifi_status
     check_wifi_calling_status check_vpn_status check_installed_apps check_app_status
-    check_app_permissions can_send_mms check_payment_request""".split()
+    check_app_permissions can_send_mms check_payment_request"""
 )
-REPAIRS: Final = frozenset(
+REPAIRS: Final = _words(
     """set_network_mode_preference toggle_airplane_mode reseat_sim_card toggle_data toggle_roaming
     toggle_data_saver_mode set_apn_settings reset_apn_settings toggle_wifi toggle_wifi_calling
-    connect_vpn disconnect_vpn grant_app_permission reboot_device""".split()
+    connect_vpn disconnect_vpn grant_app_permission reboot_device"""
 )
 CHANGES: Final[Mapping[str, tuple[str, ...]]] = {
     "set_network_mode_preference": ("mode", "network"),
@@ -50,9 +55,9 @@ CHANGES: Final[Mapping[str, tuple[str, ...]]] = {
     "make_payment": ("bill",),
 }
 """The values that each tool is for; a result may show others."""
-PROVING: Final = frozenset(
+PROVING: Final = _words(
     """toggle_airplane_mode toggle_data toggle_roaming toggle_data_saver_mode toggle_wifi_calling
-    disconnect_vpn resume_line enable_roaming make_payment""".split()
+    disconnect_vpn resume_line enable_roaming make_payment"""
 )
 """Tools whose success shows that the value was wrong before."""
 BEST_MODE: Final = "4g_5g_preferred"

@@ -16,10 +16,6 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, Final
 
-from loguru import logger
-
-logger.disable("tau2")
-
 from tau2.data_model.message import ToolCall
 from tau2.data_model.tasks import Action, EnvAssertion, EnvFunctionCall
 from tau2.domains.telecom.data_model import TelecomDB
