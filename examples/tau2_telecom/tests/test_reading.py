@@ -9,8 +9,8 @@ from trca.envs.tool_calls import Call, write_calls
 
 TICKET = (
     "The user has been unable to send MMS messages using their messaging app for the past few"
-    " hours. Customer name: John Smith, phone number: 555-123-2002, current location: abroad in France."
-    " They will consider the issue resolved when an MMS message can be successfully sent."
+    " hours. Customer name: John Smith, phone number: 555-123-2002, current location: abroad in"
+    " France. They will consider the issue resolved when an MMS message can be successfully sent."
 )
 BAR = "\nStatus Bar: 📶⁴ Excellent | 5G | 📱 Data Enabled | 🔋 80%"
 NETWORK = (
