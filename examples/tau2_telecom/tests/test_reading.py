@@ -128,7 +128,7 @@ def test_the_context_depends_on_what_the_agent_knows():
     assert one.context != other.context
     other.step(write_calls([("check_sim_status", {})]), "Your SIM card is active and working.", [])
     assert one.context == other.context
-    assert one.memory == "mms abroad. sim active. last check_sim_status"
+    assert one.memory == "mms abroad. test unknown. right sim. last check_sim_status."
 
 
 def test_two_calls_are_read_one_by_one_and_a_crafted_result_is_not_read():

@@ -111,12 +111,20 @@ class TicketAdapter(Adapter):
 
     @property
     def memory(self) -> str:
-        """The issue, the known values and the last call."""
-        issue = f"{self.binding.issue or 'issue'} {'abroad' if self.binding.abroad else 'at home'}."
-        known = [f"{name} {value}." for name, value in sorted(self.values.items())]
-        human = ["human called."] if self.escalated else []
-        last = f"last {self.last or 'nothing'}{' failed' if self.failed else ''}"
-        return memory_line_of([issue, *known, *human, last])
+        """The issue, its test, names of wrong and right values, other values, the last call."""
+        issue = f"{self.binding.issue or 'issue'} {'abroad' if self.binding.abroad else 'at home'}"
+        tested = self.values.get(TESTS.get(self.binding.issue, ""))
+        test = "works" if works(self.binding.issue, self.values) else "fails"
+        parts = [issue, f"test {test if tested else 'unknown'}"]
+        names = sorted(self.values)
+        for word, judge in (("wrong", is_wrong), ("right", is_right)):
+            judged = [name for name in names if judge(name, self.values[name], self.binding)]
+            names = [name for name in names if name not in judged]
+            parts += [f"{word} {' '.join(judged)}"] if judged else []
+        parts += [f"{name} {self.values[name]}" for name in names if name not in VOLATILE]
+        parts += ["human called"] if self.escalated else []
+        parts.append(f"last {self.last or 'nothing'}{' failed' if self.failed else ''}")
+        return memory_line_of(f"{part}." for part in parts)
 
     @property
     def context(self) -> str:

@@ -56,7 +56,8 @@ class Tau2Telecom(ToolEnv):
         "layers": 2,
         "feed_forward": 256,
         "max_steps": 24,
-        "stages": ((0.2, 800), (0.5, 100)),
+        "stages": ((0.2, 500), (0.3, 100)),
+        "warmup": 50,
         "threads": 1,
     }
 
