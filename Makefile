@@ -28,8 +28,8 @@ PYTEST = .venv/bin/pytest -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --maxproces
 # Faults of `make faults` by words of their names; all without a word.
 WORDS ?=
 
-# Libraries with adapters in plugins/interop, and those of three examples; each has a file in constraints/.
-LIBRARIES = trl openenv verifiers mcp verl skyrl scienceworld textarena
+# Libraries with adapters in plugins/interop, and those of examples; each has a file in constraints/.
+LIBRARIES = trl openenv verifiers mcp verl skyrl scienceworld textarena tau2
 
 # Tests of the plug-in.
 INTEROP = plugins/interop/tests
@@ -74,6 +74,7 @@ test-interop: .venv-interop/.ready
 	.venv-interop/skyrl/bin/python -m pytest $(INTEROP)/test_skyrl.py $(INTEROP)/test_docs.py
 	.venv-interop/scienceworld/bin/python -m pytest examples/scienceworld/tests
 	.venv-interop/textarena/bin/python -m pytest examples/textarena/tests
+	.venv-interop/tau2/bin/python -m pytest -c examples/tau2_telecom/pyproject.toml examples/tau2_telecom/tests
 
 test-versions: .venv-versions/.ready
 	.venv-versions/gymnasium-1.0.0/bin/python -m pytest -m "not slow" $(BASE)

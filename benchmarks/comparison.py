@@ -47,10 +47,12 @@ from trca.tune_configs.files import read
 ROOT: Final = Path(__file__).parents[1]
 RESULTS: Final = ROOT / "benchmarks" / "results"
 """Settings and curves for the results pages; the name of a folder is the end of the config's."""
+TAU2: Final = "examples/tau2_telecom/tau2.yaml"
 PANELS: Final = {
     "embedded/alfworld": "env_config.games=small-{}",
     "webshop": "env_config.catalogue=small-{}",
     "searchqa": "env_config.seed={}",
+    TAU2: "env_config.panel={}",
 }
 """The setting of each config that selects the panel of a generator seed."""
 COMMON: Final = {
@@ -179,8 +181,11 @@ OWN_TRIALS: Final[Mapping[str, Sequence[Trial]]] = {
 """Trials of algorithms with further tuned settings besides the learning rate."""
 
 
-def trials(row: str) -> Sequence[Trial]:
-    """Returns the four trials of a row for ``--tune``."""
+def trials(row: str, config: str) -> Sequence[Trial]:
+    """Returns the trials of a row for ``--tune``: four, and two rates for tau2."""
+    if config == TAU2:
+        more: Trial = {"return_to_go": True} if row == TO_GO else {}
+        return [{"lr": lr, **more} for lr in (4e-4, 1e-3)]
     return OWN_TRIALS.get(row, [{"lr": lr} for lr in _RATES])
 
 
@@ -524,7 +529,7 @@ def tune(arguments: argparse.Namespace, folder: Path, results: Path) -> None:
             for panel in arguments.panels
         ]
         for row in arguments.algorithms
-        for number, trial in enumerate(trials(row))
+        for number, trial in enumerate(trials(row, config))
     }
     every = [job for each in jobs.values() for job in each]
     run_all(every, arguments.side_by_side, curves)
@@ -533,13 +538,15 @@ def tune(arguments: argparse.Namespace, folder: Path, results: Path) -> None:
         measured = [measure(curves.rows(job)) for job in each]
         means = [float(np.mean([m[name] for m in measured])) for name in MEASURES]
         areas.setdefault(algorithm, []).append(means[0])
-        words = ", ".join(f"{key} {value}" for key, value in trials(algorithm)[number].items())
+        words = ", ".join(
+            f"{key} {value}" for key, value in trials(algorithm, config)[number].items()
+        )
         cells = [f"{mean:.1%}" for mean in means]
         lines.append([algorithm, words.replace("budgets.", ""), *cells])
     path = results / "tuned.json"
     tuned = json.loads(path.read_text()) if path.exists() else {}
     for name, means in areas.items():
-        best = trials(name)[int(np.argmax(means))]
+        best = trials(name, config)[int(np.argmax(means))]
         tuned[name] = {"panels": arguments.panels, "settings": best}
     table = markdown_table(["algorithm", "trial", *MEASURES], lines, text_columns=2)
     text = f"{command_line()}{table}\n{origin(every, curves)}"
@@ -553,7 +560,7 @@ def tune(arguments: argparse.Namespace, folder: Path, results: Path) -> None:
 def compare(arguments: argparse.Namespace, folder: Path, results: Path) -> None:
     """Runs each algorithm with its tuned settings on the panels; writes table and figure."""
     config, curves = arguments.config, Curves(results / "runs.jsonl")
-    tuned_on = Path(arguments.tuned_on).name
+    tuned_on = Path(arguments.tuned_on).stem
     places = [root / tuned_on / "tuned.json" for root in (results.parent, RESULTS)]
     stored = [json.loads(path.read_text()) for path in places if path.exists()]
     tuned: dict[str, Any] = dict(ChainMap(*stored))
@@ -589,7 +596,7 @@ def compare(arguments: argparse.Namespace, folder: Path, results: Path) -> None:
     write_text(folder / "comparison.md", text)
     draw_comparison(drawn(runs), folder / "comparison.png", title, about)
     if arguments.docs:
-        image = f"{arguments.section}-{Path(config).name}.png"
+        image = f"{arguments.section}-{Path(config).stem}.png"
         draw_comparison(drawn(runs), ROOT / "docs" / "images" / image, title, about)
         picture = f"\n![Success of {', '.join(drawn(runs))} over trajectories](images/{image})\n"
         into_docs(f"{config}: {arguments.section}", text + picture)
@@ -609,13 +616,13 @@ def command_line() -> str:
 def into_docs(section: str, text: str) -> None:
     """Writes text between the marks of a section of the pages docs/results*.md."""
     start, end = f"<!-- {section} -->\n", f"<!-- end of {section} -->"
-    for page in (ROOT / "docs").glob("results*.md"):
+    for page in (ROOT / "docs").glob("*.md"):
         before, opened, rest = page.read_text("utf-8").partition(start)
         _, closed, after = rest.partition(end)
         if opened and closed:
             write_text(page, before + start + "\n" + text + "\n" + end + after)
             return
-    raise SystemExit(f"no page docs/results*.md has a section marked {start.strip()} ... {end}")
+    raise SystemExit(f"no page of docs has a section marked {start.strip()} ... {end}")
 
 
 def main() -> None:
@@ -638,13 +645,13 @@ def main() -> None:
         help="config whose tuned settings are used [default: the same config]",
     )
     parser.add_argument("--side-by-side", type=int, default=2, help="runs at a time")
-    parser.add_argument("--section", default="comparison", help="in docs/results*.md, for --docs")
+    parser.add_argument("--section", default="comparison", help="in a page of docs, for --docs")
     parser.add_argument("--set", action="append", default=[], help="key=value for every run")
     parser.add_argument("--output", type=Path, default=ROOT / "outputs" / "comparison")
     parser.add_argument(
         "--docs",
         action="store_true",
-        help="write the result to docs/results*.md, settings and curves to benchmarks/results",
+        help="write the result to its section in docs, settings and curves to benchmarks/results",
     )
     arguments = parser.parse_args()
     arguments.set = tuple(arguments.set)
@@ -656,7 +663,7 @@ def main() -> None:
         for row in arguments.algorithms:
             if (source := variant(row)[1]) != row:
                 parser.error(f"{row} takes the settings of {source}: --tune {source}")
-    folder = arguments.output.resolve() / Path(arguments.config).name
+    folder = arguments.output.resolve() / Path(arguments.config).stem
     results = RESULTS / folder.name if arguments.docs else folder
     for each in (folder, results):
         each.mkdir(parents=True, exist_ok=True)

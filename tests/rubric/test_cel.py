@@ -26,6 +26,7 @@ ENVIRONMENTS = ("alfworld", "webshop", "searchqa")
 EXAMPLES = Path(__file__).parents[2] / "examples"
 KEY_DOOR = load_file(EXAMPLES / "key_door" / "key_door" / "env.py")
 SCIENCEWORLD = load_file(EXAMPLES / "scienceworld" / "trca_scienceworld" / "facts.py")
+TAU2 = load_file(EXAMPLES / "tau2_telecom" / "trca_tau2" / "facts.py")
 LIBRARIES = {
     name: (RubricLibrary.load(name), adapter.facts_type, adapter.binding_type)
     for name in ENVIRONMENTS
@@ -41,6 +42,11 @@ LIBRARIES = {
         RubricLibrary.load(EXAMPLES / "scienceworld" / "trca_scienceworld" / "rubric.yaml"),
         SCIENCEWORLD.Facts,
         SCIENCEWORLD.Binding,
+    ),
+    "tau2_telecom": (
+        RubricLibrary.load(EXAMPLES / "tau2_telecom" / "trca_tau2" / "rubric.yaml"),
+        TAU2.Facts,
+        TAU2.Binding,
     ),
 }
 """Name of each library of the repository -> the library and its types of facts and binding."""

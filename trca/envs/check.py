@@ -18,6 +18,8 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from trca.common.errors import words
 from trca.envs.annotate import add_place
 from trca.envs.text_env import UNPARSED, MissingPartError, TextEnv
+from trca.envs.tool_calls import write_calls
+from trca.envs.tool_env import ToolEnv
 
 _MEGABYTE: Final = 2**20
 HOSTILE_ACTIONS: Final = (
@@ -207,10 +209,14 @@ def random_player(env: TextEnv, seed: str) -> Player:
 
     def choose(info: Mapping[str, Any]) -> str:
         earlier.extend(info["admissible_actions"])
-        if not earlier or rng.random() < 0.8:
+        if rng.random() < 0.8:
             return env.random_action(rng)
-        stale = [earlier[int(number)] for number in rng.integers(len(earlier), size=2)]
-        return [*stale, "abracadabra", UNPARSED][int(rng.integers(4))]
+        stale = [
+            earlier[int(number)] for number in rng.integers(len(earlier), size=2 * bool(earlier))
+        ]
+        unknown = [write_calls([("abracadabra", {})])] if isinstance(env, ToolEnv) else []
+        choices = [*stale, "abracadabra", UNPARSED, *unknown]
+        return choices[int(rng.integers(len(choices)))]
 
     return choose
 

@@ -11,6 +11,8 @@ import gymnasium
 import numpy as np
 
 from trca.envs.responses import ResponseFormat, write_action
+from trca.envs.text_env import UNPARSED
+from trca.envs.tool_env import ToolEnv
 
 DEMONSTRATION: Final = "demonstration"
 """Key of the info dict."""
@@ -86,7 +88,8 @@ class Demonstrations(gymnasium.Wrapper[str, str, str, str]):
         candidates = info["admissible_actions"]
         if "agent" in info and all(action.startswith(self._deliberate) for action in candidates):
             candidates = []  # a role of a team may have deliberate actions only
-        is_random = self._draw.random() < self._randomness and bool(candidates)
+        has_random = bool(candidates) or isinstance(env, ToolEnv)  # tools are not listed as actions
+        is_random = self._draw.random() < self._randomness and has_random
         action = (
             random_action(env, candidates, self._deliberate, self._draw)
             if is_random
@@ -99,15 +102,18 @@ class Demonstrations(gymnasium.Wrapper[str, str, str, str]):
 def random_action(
     env: Any, admissible: Sequence[str], deliberate: tuple[str, ...], draw: random.Random
 ) -> str:
-    """Draws an admissible action without a deliberate beginning. The environment fills in a gap."""
-    if deliberate and all(action.startswith(deliberate) for action in admissible):
+    """Draws an admissible action without a deliberate beginning. The environment fills in a gap.
+
+    Without admissible actions the environment draws an action.
+    """
+    if admissible and deliberate and all(action.startswith(deliberate) for action in admissible):
         raise ValueError(
             f"only {', '.join(deliberate)} is admissible, and the demonstrator must not take it"
             " at random: leave it out of deliberate"
         )
     while True:
-        action = draw.choice(admissible)
-        if action in env.open_actions:
+        action = draw.choice(admissible) if admissible else UNPARSED
+        if not action or action in env.open_actions:
             action = str(env.random_action(np.random.default_rng(draw.getrandbits(64))))
         if not action.startswith(deliberate):
             return action
