@@ -35,6 +35,7 @@ def turn_advantages(
     ]
     if not rows:
         return [np.empty(0) for _ in annotations]
-    of_rows = credit(*zip(*rows, strict=True), np.ones((len(rows), 1), bool))[:, 0]
+    of_group, of_rollout, of_turn = zip(*rows, strict=True)
+    of_rows = credit(of_group, of_rollout, of_turn, np.ones((len(rows), 1), bool))[:, 0]
     ends = np.cumsum([len(turns) for turns in annotations])
     return np.split(of_rows, ends[:-1])

@@ -55,7 +55,8 @@ def set_up_self_play(config: PolicyConfig) -> None:
         ValueError: For settings that do not allow self-play.
     """
     settings, roles = config.settings, config.roles
-    copies, mapping = settings.frozen_copies, config.policy_mapping_fn
+    copies = settings.frozen_copies
+    mapping: Any = config.policy_mapping_fn
     if isinstance(mapping, SelfPlayMapping):  # of an earlier check of this config
         mapping = mapping.mapping
     policies = {origin_of(policy, config.policies) for policy in config.policies}
@@ -79,9 +80,10 @@ def set_up_self_play(config: PolicyConfig) -> None:
         trained = [policy for policy in policies if trained(policy, None)]
     only = min(policies) if len(policies) == 1 else ""
     frozen = {copy_of(policy, number) for policy in policies for number in range(copies)}
+    in_self_play: Any = SelfPlayMapping(mapping, learners, copies, only)
     config.multi_agent(
         policies=policies | frozen,
-        policy_mapping_fn=SelfPlayMapping(mapping, learners, copies, only),
+        policy_mapping_fn=in_self_play,
         policies_to_train=sorted(policies if trained is None else trained),
     )
 
