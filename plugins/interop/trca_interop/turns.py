@@ -28,15 +28,14 @@ def turn_advantages(
     Returns:
         N arrays, float64 (T,) each.
     """
-    rows = [annotation for turns in annotations for annotation in turns]
+    rows = [
+        (group, rollout, annotation)
+        for group, rollout, turns in zip(groups, rollouts, annotations, strict=True)
+        for annotation in turns
+    ]
     if not rows:
         return [np.empty(0) for _ in annotations]
-    lengths = [len(turns) for turns in annotations]
-    number = np.repeat(np.arange(len(annotations)), lengths).tolist()
-    of_rows = credit(
-        [groups[k] for k in number],
-        [rollouts[k] for k in number],
-        rows,
-        np.ones((len(rows), 1), bool),
-    )[:, 0]
-    return np.split(of_rows, np.cumsum(lengths)[:-1])
+    of_group, of_rollout, of_turn = zip(*rows, strict=True)
+    of_rows = credit(of_group, of_rollout, of_turn, np.ones((len(rows), 1), bool))[:, 0]
+    ends = np.cumsum([len(turns) for turns in annotations])
+    return np.split(of_rows, ends[:-1])

@@ -80,10 +80,10 @@ def set_up_self_play(config: PolicyConfig) -> None:
         trained = [policy for policy in policies if trained(policy, None)]
     only = min(policies) if len(policies) == 1 else ""
     frozen = {copy_of(policy, number) for policy in policies for number in range(copies)}
-    drawing: Any = SelfPlayMapping(mapping, learners, copies, only)
+    in_self_play: Any = SelfPlayMapping(mapping, learners, copies, only)
     config.multi_agent(
         policies=policies | frozen,
-        policy_mapping_fn=drawing,
+        policy_mapping_fn=in_self_play,
         policies_to_train=sorted(policies if trained is None else trained),
     )
 
