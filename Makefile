@@ -5,8 +5,8 @@
 # make test-slow  runs the tests that start clusters and several learners, and kill them
 # make test-vllm  sets up an environment with vLLM and runs the tests of the vLLM engine
 # make test-smollm2  fetches a pretrained language model, and imitates and trains with it, on vLLM too
-# make test-interop  sets up an environment each with TRL, OpenEnv, verifiers, ScienceWorld, tau2, verl and SkyRL, and runs
-#              the tests of plugins/interop, of examples/scienceworld and of examples/tau2_telecom
+# make test-interop  sets up an environment each with TRL, OpenEnv, verifiers, MCP, ScienceWorld, tau2, verl and SkyRL, and
+#              runs the tests of plugins/interop, of examples/scienceworld and of examples/tau2_telecom
 # make test-versions  sets up an environment each with the oldest and the newest tested Gymnasium, without PyTorch and Ray,
 #              and runs the tests of environments, vector environments, teams, the checker and rubrics; and one with the
 #              newest tested Transformers, for the tests of policies; and one with the oldest tested Ray, for a part of
@@ -29,7 +29,7 @@ WORDS ?=
 
 # Libraries with adapters in plugins/interop, and those of examples/scienceworld and examples/tau2_telecom; each has a
 # file in constraints/.
-LIBRARIES = trl openenv verifiers verl skyrl scienceworld tau2
+LIBRARIES = trl openenv verifiers mcp verl skyrl scienceworld tau2
 
 # Tests of the plug-in.
 INTEROP = plugins/interop/tests
@@ -66,9 +66,10 @@ test-smollm2: .venv-vllm/.ready
 	.venv-vllm/bin/python -m pytest tests/smollm2
 
 test-interop: .venv-interop/.ready
-	.venv-interop/trl/bin/python -m pytest $(INTEROP)/test_trl.py $(INTEROP)/test_docs.py
+	.venv-interop/trl/bin/python -m pytest $(INTEROP)/test_trl.py $(INTEROP)/test_tool_templates.py $(INTEROP)/test_docs.py
 	.venv-interop/openenv/bin/python -m pytest $(INTEROP)/test_openenv.py $(INTEROP)/test_docs.py
 	.venv-interop/verifiers/bin/python -m pytest $(INTEROP)/test_verifiers.py $(INTEROP)/test_docs.py
+	.venv-interop/mcp/bin/python -m pytest $(INTEROP)/test_mcp.py $(INTEROP)/test_docs.py
 	.venv-interop/verl/bin/python -m pytest $(INTEROP)/test_verl.py $(INTEROP)/test_docs.py
 	.venv-interop/skyrl/bin/python -m pytest $(INTEROP)/test_skyrl.py $(INTEROP)/test_docs.py
 	.venv-interop/scienceworld/bin/python -m pytest examples/scienceworld/tests

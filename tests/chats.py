@@ -61,12 +61,57 @@ THINKING = QWEN3.replace(
 """A chat template whose prompts open a thought, as Qwen3.5 and the distillations of R1 have it."""
 
 
+QWEN_TOOLS = (
+    "{{- '<|im_start|>system\n' + messages[0].content }}{%- if tools %}"
+    "{{- '\n\n# Tools\n<tools>' }}{%- for t in tools %}{{- '\n' }}{{- t | tojson }}{%- endfor %}"
+    "{{- '\n</tools>\nwithin <tool_call></tool_call>:' }}{%- endif %}{{- '<|im_end|>\n' }}"
+    "{%- for m in messages %}{%- if m.role == 'tool' %}"
+    "{%- if messages[loop.index0 - 1].role != 'tool' %}{{- '<|im_start|>user' }}{%- endif %}"
+    "{{- '\n<tool_response>\n' + m.content + '\n</tool_response>' }}"
+    "{%- if loop.last or messages[loop.index0 + 1].role != 'tool' %}{{- '<|im_end|>\n' }}"
+    "{%- endif %}{%- elif m.role != 'system' %}{{- '<|im_start|>' + m.role + '\n' + m.content }}"
+    "{%- for call in m.tool_calls or () %}{{- '' if loop.first else '\n' }}"
+    '{{- \'<tool_call>\n{"name": "\' + call.function.name + \'", "arguments": \' }}'
+    "{{- call.function.arguments | tojson }}{{- '}\n</tool_call>' }}{%- endfor %}"
+    "{{- '<|im_end|>\n' }}{%- endif %}{%- endfor %}"
+    "{%- if add_generation_prompt %}{{- '<|im_start|>assistant\n' }}{%- endif %}"
+)
+"""A chat template with tools in the manner of Qwen and Hermes."""
+
+LLAMA_TOOLS = (
+    "{%- macro head(role) %}{{- '<|start_header_id|>' + role + '<|end_header_id|>\n\n' }}"
+    "{%- endmacro %}{%- if messages[0].role == 'system' %}"
+    "{{- head('system') + messages[0].content + '<|eot_id|>' }}{%- endif %}"
+    "{%- for m in messages if m.role != 'system' %}{%- if m.role == 'tool' %}"
+    "{{- head('ipython') }}{{- m.content | tojson }}{%- else %}{{- head(m.role) }}"
+    "{%- if tools and loop.first %}{%- for t in tools %}{{- t | tojson(indent=4) + '\n\n' }}"
+    "{%- endfor %}{%- endif %}{%- if m.tool_calls %}{%- set call = m.tool_calls[0].function %}"
+    "{%- if m.tool_calls | length > 1 %}{{- raise_exception('one call at once') }}{%- endif %}"
+    '{{- \'{"name": "\' + call.name + \'", "parameters": \' }}'
+    "{{- call.arguments | tojson }}{{- '}' }}{%- else %}{{- m.content | trim }}{%- endif %}"
+    "{%- endif %}{{- '<|eot_id|>' }}{%- endfor %}"
+    "{%- if add_generation_prompt %}{{- head('assistant') }}{%- endif %}"
+)
+"""A chat template with tools in the manner of Llama 3."""
+
+
 BOS = "<|endoftext|>"
 
 
 def qwen3_tokenizer(template: str = QWEN3) -> PreTrainedTokenizerFast:
     """A tokenizer with Qwen's splits of words and Qwen3's tokens for chats and thoughts."""
     return _tokenizer("qwen2", template, thoughts=("<think>", "</think>"))
+
+
+def tool_tokenizer(template: str = QWEN_TOOLS) -> PreTrainedTokenizerFast:
+    """A tokenizer for a chat template with tools of Qwen, or of Llama 3."""
+    if "<|im_end|>" in template:
+        return _tokenizer("qwen2", template, ("<tool_call>", "</tool_call>"))
+    tokenizer = _tokenizer("llama-bpe", template, ())
+    ends = ["<|eot_id|>", "<|start_header_id|>", "<|end_header_id|>", "<|python_tag|>"]
+    tokenizer.add_tokens([AddedToken(token, special=True) for token in ends], special_tokens=True)
+    tokenizer.eos_token, tokenizer.bos_token = "<|eot_id|>", BOS
+    return tokenizer
 
 
 def smollm2_tokenizer() -> PreTrainedTokenizerFast:

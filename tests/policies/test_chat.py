@@ -45,9 +45,9 @@ class Talk:
         }
         return self.prompter.encode(**{**arguments, **change}).tolist()
 
-    def answer(self, ids, observation="You see a desk 1."):
+    def answer(self, ids, observation="You see a desk 1.", **change):
         """Asks, and adds a response."""
-        self.prompts.append(self.ask(observation))
+        self.prompts.append(self.ask(observation, **change))
         self.responses.append(list(ids))
         self.conversation.add(np.array(ids, dtype=np.int32))
 

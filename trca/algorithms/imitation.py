@@ -183,7 +183,8 @@ class LabelCrediting(Crediting):
         ids, settings = step.response_ids, self._config.settings
         assert isinstance(settings, ImitationParameters)
         if settings.demonstrations == "on_policy":  # the policy responded, not the teacher
-            ids = np.array(response_ids(self._tokenizer, step.demonstration), dtype=np.int32)
+            end = not RESPONSE_FORMATS.get(settings.response_format).stop
+            ids = np.array(response_ids(self._tokenizer, step.demonstration, end), dtype=np.int32)
         return replace(
             step,
             response_ids=ids,

@@ -85,6 +85,7 @@ class ResponseFormat:
         write_plan: Writes a response from switch, subgoal and action; None for a format without
             plans. With plans, each prompt shows the subgoal of the last readable response.
         tags: The tags. Each tag is one token of the tiny policy. The last tag ends a response.
+        calls_tools: Whether the chat template shows the tools and their results.
     """
 
     read: Callable[[str], Reading]
@@ -95,6 +96,7 @@ class ResponseFormat:
     instructions: str | None = None
     write_plan: Callable[[bool, str, str], str] | None = None
     tags: tuple[str, ...] = ("<think>", "</think>", _OPEN, _CLOSE)
+    calls_tools: bool = False
 
 
 def bare(text: str) -> str:
@@ -201,10 +203,13 @@ RESPONSE_FORMATS: Final[Registry[ResponseFormat]] = Registry(
     {
         "action": ACTION_FORMAT,
         "action_only": ACTION_ONLY_FORMAT,
+        "llama_tool_calls": "trca.envs.tool_calls:LLAMA_TOOL_CALLS",
         "plan": PLAN_FORMAT,
         "r1_answer": "trca.envs.searchqa.search_r1:R1_ANSWER_FORMAT",
         "search_r1": "trca.envs.searchqa.search_r1:SEARCH_R1_FORMAT",
         "search_r1_growing": "trca.envs.searchqa.search_r1:SEARCH_R1_GROWING_FORMAT",
+        "tool_calls": "trca.envs.tool_calls:TOOL_CALLS",
+        "tool_calls_or_text": "trca.envs.tool_calls:TOOL_CALLS_OR_TEXT",
     },
 )
 """Response formats by name. A user's format is ``path/to/file.py:FORMAT``."""

@@ -1,19 +1,41 @@
-"""Tool calls: actions of a `trca.envs.tool_env.ToolEnv`, as JSON.
+"""Tool calls: actions of a `trca.envs.tool_env.ToolEnv`, and how chat models write them.
 
 The action of a response is a JSON list of its calls, always written in the same way::
 
     [{"name": "find_order", "arguments": {"id": 7}}, {"name": "refund", "arguments": {"id": 7}}]
+
+Models write calls in two forms, and `read_tool_calls` reads both. Qwen and Hermes write tags, with
+text before, between and after them::
+
+    <tool_call>
+    {"name": "find_order", "arguments": {"id": 7}}
+    </tool_call>
+
+Llama 3 begins with an object, or with ``<|python_tag|>`` and an object; ``;`` or blanks separate
+further objects::
+
+    {"name": "find_order", "parameters": {"id": 7}}
 """
 
 from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
+from trca.envs.responses import NO_ACTION, Reading, ResponseFormat
 from trca.envs.text_env import as_action
 
+_OPEN: Final = "<tool_call>"
+_CLOSE: Final = "</tool_call>"
+_PYTHON: Final = "<|python_tag|>"
+_START: Final = re.compile(r"(?:<\|python_tag\|>)?\s*")
+_BLANKS: Final = re.compile(r"\s*")
+_BETWEEN: Final = re.compile(r"[\s;]*")
+_LONGEST_TOKEN: Final = 40
 _DEEPEST: Final = 32
 """Most levels of lists and objects within a call."""
 
@@ -28,7 +50,7 @@ class Call(NamedTuple):
 def write_calls(calls: Sequence[Call | tuple[str, Any]]) -> str:
     """Returns calls as the action of an environment."""
     listed = [{"name": name, "arguments": arguments} for name, arguments in calls]
-    return json.dumps(listed, ensure_ascii=False)
+    return _json(listed)
 
 
 def read_calls(action: str) -> tuple[Call, ...]:
@@ -46,6 +68,16 @@ def read_calls(action: str) -> tuple[Call, ...]:
     return tuple(call for call in calls if call) if all(calls) else ()
 
 
+def shown_calls(action: str) -> str:
+    """Returns an action for people: ``find_order(id=7); refund(id=7)`` for calls."""
+    shown = []
+    for name, arguments in read_calls(action):
+        given = arguments.items() if isinstance(arguments, dict) else [("", arguments)]
+        values = (f"{key}={_json(value)}" if key else _json(value) for key, value in given)
+        shown.append(f"{name}({', '.join(values)})")
+    return "; ".join(shown) or action
+
+
 def as_call(value: Any) -> Call | None:
     """Returns a JSON object as a call; None if it has no name, or a part that no tool may get.
 
@@ -56,6 +88,87 @@ def as_call(value: Any) -> Call | None:
         return None
     arguments = value.get("arguments", value.get("parameters", {}))
     return Call(value["name"], arguments) if _is_sound([value["name"], arguments]) else None
+
+
+def read_tool_calls(response: str) -> Reading:
+    """Reads all calls of a response, in linear time; the span is from the first to the last call.
+
+    A response with an incomplete call, or with a call that is no JSON, has no readable action.
+    """
+    calls, span = _calls(response)
+    sound = [call for call in calls if call is not None]
+    return NO_ACTION if len(sound) < len(calls) or not calls else Reading(write_calls(sound), span)
+
+
+def read_tool_calls_or_text(response: str) -> Reading:
+    """Reads all calls of a response; the action of a response without calls is its text."""
+    if _calls(response)[0]:
+        return read_tool_calls(response)
+    text = response.rstrip()
+    if text.endswith("|>") and "<|" in text[-_LONGEST_TOKEN:]:  # the end token of the model
+        text = text[: text.rindex("<|")].rstrip()
+    start = _after(_BLANKS, text, 0)
+    return Reading(text[start:], (start, len(text))) if text[start:] else NO_ACTION
+
+
+def write_tags(thought: str, action: str) -> str:
+    """Writes the calls of an action as Qwen and Hermes do, without a thought."""
+    calls = [
+        f'{_OPEN}\n{{"name": {_json(call.name)}, "arguments": {_json(call.arguments)}}}\n{_CLOSE}'
+        for call in read_calls(action)
+    ]
+    return "\n".join(calls) or action
+
+
+def write_objects(thought: str, action: str) -> str:
+    """Writes the calls of an action as Llama 3 does, without a thought."""
+    calls = [
+        f'{{"name": {_json(call.name)}, "parameters": {_json(call.arguments)}}}'
+        for call in read_calls(action)
+    ]
+    return "; ".join(calls) or action
+
+
+def _calls(response: str) -> tuple[list[Call | None], tuple[int, int]]:
+    """The calls of a response, None for each that is broken; and the span of all."""
+    calls: list[Call | None] = []
+    if _OPEN not in response:
+        first = end = _after(_BLANKS, response, max(response.find(_PYTHON), 0))
+        start = _after(_START, response, first)
+        while response.startswith("{", start):
+            call, end = _call_at(response, start)
+            calls.append(call)
+            start = _after(_BETWEEN, response, end)
+        return calls, (first, end)
+    first = end = 0
+    while (opening := response.find(_OPEN, end)) >= 0:
+        end = opening + len(_OPEN)
+        start = _after(_BLANKS, response, end)
+        if response.startswith("{", start):  # else the text is about the tag
+            first = first if calls else opening
+            call, end = _call_at(response, start)
+            end = _after(_BLANKS, response, end)
+            calls.append(call if response.startswith(_CLOSE, end) else None)
+            end += len(_CLOSE)
+    return calls, (first, end)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _after(pattern: re.Pattern[str], text: str, start: int) -> int:
+    match = pattern.match(text, start)
+    return match.end() if match else start
+
+
+def _call_at(text: str, start: int) -> tuple[Call | None, int]:
+    """The call of a JSON object within a text, and the end of the object."""
+    try:
+        value, end = _JSON.raw_decode(text, start)
+    except (ValueError, RecursionError):
+        return None, len(text)
+    return as_call(value), end
 
 
 def _is_sound(value: Any) -> bool:
@@ -92,3 +205,20 @@ def _number(text: str) -> float:
 _JSON: Final = json.JSONDecoder(
     object_pairs_hook=_object, parse_float=_number, parse_constant=_number
 )
+TOOL_CALLS: Final = ResponseFormat(
+    read_tool_calls,
+    stop=(),
+    write=write_tags,
+    instructions="Act only by calling tools. Several calls in a response are made in order.",
+    tags=(_OPEN, _CLOSE),
+    calls_tools=True,
+)
+"""The response format ``tool_calls``. Generation ends with the end token of the model."""
+TOOL_CALLS_OR_TEXT: Final = replace(
+    TOOL_CALLS,
+    read=read_tool_calls_or_text,
+    instructions="Call tools, which is done in order, or answer with a text.",
+)
+"""The response format ``tool_calls_or_text``, for agents that also speak, such as to a user."""
+LLAMA_TOOL_CALLS: Final = replace(TOOL_CALLS, write=write_objects)
+"""The response format ``llama_tool_calls``, which differs only in the responses that it writes."""

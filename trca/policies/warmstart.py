@@ -119,6 +119,7 @@ def demonstrate(
         while not over:
             agent = info.get("agent", DEFAULT_AGENT)
             past, subgoal = pasts[agent], subgoals[agent]
+            listed = () if "tools" in info else info["admissible_actions"]
             prompt = compact_prompt(
                 with_subgoal(info["task"], subgoal),
                 len(past),
@@ -126,7 +127,7 @@ def demonstrate(
                 past[-history_length:] if history_length else (),
                 info.get("memory", ""),
                 observation,
-                [a for a in info["admissible_actions"] if a not in inner.idle_actions],
+                [a for a in listed if a not in inner.idle_actions],
             )
             action = info[DEMONSTRATION].action
             response, subgoals[agent] = info[DEMONSTRATION].respond(response_format, subgoal)

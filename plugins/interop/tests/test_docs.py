@@ -15,7 +15,7 @@ import typing_extensions
 from tests.test_docs import blocks
 
 HERE = Path(__file__).parent
-PAGES = ("docs/interop.md", "docs/interop_credit.md")
+PAGES = ("docs/interop.md", "docs/interop_credit.md", "docs/tools.md")
 BLOCKS = [block for page in PAGES for block in blocks(page) if block.library]
 
 
@@ -24,7 +24,8 @@ def names(tmp_path, monkeypatch):
     """A folder with the files of the blocks, and the names that stand for models."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(HERE))
-    shutil.copy(HERE / "guess.py", tmp_path)
+    for file in ("guess.py", "counting_server.py"):
+        shutil.copy(HERE / file, tmp_path)
     rows = [{"goal": n % 8 + 1, "prompt": "Guess."} for n in range(11)]
     Path("rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     with ExitStack() as stack:

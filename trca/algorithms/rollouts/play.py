@@ -317,6 +317,8 @@ class RolloutLoop:
             memory=info.get("memory") if memory is None else memory,
             subgoal=episode.subgoals.get(agent, ""),
             conversation=episode.conversations[agent],
+            tools=info.get("tools", ()),
+            results=info.get("tool_results", ()),
         )
 
     def _demonstrated(self, episode: Episode, view: View) -> tuple[str, Completion | None]:
@@ -328,7 +330,10 @@ class RolloutLoop:
         demonstration = self._teacher.response(episode.request, view, subgoal)
         if demonstration is None:
             return "", None
-        ids = np.array(response_ids(self.tokenizer, demonstration), dtype=np.int32)
+        ids = np.array(
+            response_ids(self.tokenizer, demonstration, not self.response_format.stop),
+            dtype=np.int32,
+        )
         action = self._teacher.action(view)
         if action is not None and self._read(ids, view).action != action.strip():
             raise ValueError(

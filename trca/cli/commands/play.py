@@ -206,13 +206,17 @@ def _ask(open_actions: Container[str], info: Mapping[str, Any]) -> str | None:
     from rich.markup import escape
 
     from trca.envs.text_env import filled
+    from trca.envs.tool_calls import read_calls, shown_calls, write_calls
 
     actions: list[str] = info["admissible_actions"]
     console.print()
-    console.print(
-        Columns([f"[dim]{n:>2}[/] {escape(action)}" for n, action in enumerate(actions)]),
-        soft_wrap=False,
-    )
+    shown = [f"[dim]{n:>2}[/] {escape(shown_calls(action))}" for n, action in enumerate(actions)]
+    console.print(Columns(shown), soft_wrap=False)
+    tools = {tool["function"]["name"]: tool["function"] for tool in info.get("tools", ())}
+    for name, about in () if actions else tools.items():
+        fields = ", ".join(about.get("parameters", {}).get("properties", {}))
+        line = f"   {name} {{{fields}}}: {about.get('description', '')}"
+        console.print(line, markup=False, style="dim")
     with suppress(ImportError):  # Tab completes actions
         import readline
 
@@ -230,7 +234,11 @@ def _ask(open_actions: Container[str], info: Mapping[str, Any]) -> str | None:
             if answer in open_actions:
                 blank = answer[answer.index("<") + 1 : answer.rindex(">")]
                 answer = filled(answer, input(f"{blank}: ").strip())
-            console.print(f"> {answer}", markup=False, style="cyan")
+            console.print(f"> {shown_calls(answer)}", markup=False, style="cyan")
+        name, _, arguments = answer.partition(" ")
+        if name in tools:  # show {"order": 7}
+            call = f'{{"name": "{name}", "arguments": {arguments or "{}"}}}'
+            answer = write_calls(read_calls(call)) if read_calls(call) else answer
     except (EOFError, KeyboardInterrupt):
         return None
     return answer

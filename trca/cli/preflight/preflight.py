@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from trca.algorithms.settings.parameters import TextParameters
 from trca.common.extras import missing_extra
 from trca.common.files import find
+from trca.envs.responses import RESPONSE_FORMATS
 from trca.policies.model_names import (
     SHRUNK,
     TINY,
@@ -291,6 +292,7 @@ class Preflight:
         """
         from trca.algorithms.settings.prompting import make_prompter
         from trca.policies.models import load_tokenizer
+        from trca.policies.prompts.prompter import NO_TOOLS
 
         settings = self.settings
         tokenizer: Any = _Words()
@@ -309,6 +311,8 @@ class Preflight:
         try:
             task = env.get_wrapper_attr("task_ids")[0]
             observation, info = env.reset(seed=0, options={"task": task})
+            if self._calls_tools and "tools" not in info:
+                return NO_TOOLS
             whole, _ = (
                 make_prompter(settings, tokenizer, most).encode(
                     instruction=info["task"],
@@ -319,6 +323,7 @@ class Preflight:
                     admissible=info.get("admissible_actions", ()),
                     idle=env.get_wrapper_attr("idle_actions"),
                     memory=info.get("memory"),
+                    tools=info.get("tools", ()),
                 )
                 for most in (sys.maxsize, limit)
             )
@@ -334,7 +339,14 @@ class Preflight:
         if self.settings.model == TINY:
             return {}
         template = "paper" if self.settings.template == "chat" else self.settings.template
-        return {"template": template, "chat_template_kwargs": {}}
+        changes: dict[str, Any] = {"template": template, "chat_template_kwargs": {}}
+        if self._calls_tools:
+            changes["response_format"] = "action"
+        return changes
+
+    @property
+    def _calls_tools(self) -> bool:
+        return RESPONSE_FORMATS.get(self.settings.response_format).calls_tools
 
     def _slow_dtype(self) -> str:
         """A note on bfloat16 on a processor without its instructions; empty if not needed."""

@@ -19,9 +19,13 @@ if TYPE_CHECKING:
 _SEARCH_OR_ANSWER: Final = (
     "`<think>...</think>` and then `<search>...</search>` or `<answer>...</answer>`"
 )
+_CALLS: Final = "calls of tools, in the form of the chat template"
 _TAGS: Final = {
     "action": "`<think>...</think><action>...</action>`",
     "action_only": "`<action>...</action>`",
+    "llama_tool_calls": _CALLS,
+    "tool_calls": _CALLS,
+    "tool_calls_or_text": f"{_CALLS}, or a text",
     "plan": "`<switch>KEEP or SWITCH</switch><subgoal>...</subgoal><action>...</action>`",
     "search_r1": _SEARCH_OR_ANSWER,
     "search_r1_growing": _SEARCH_OR_ANSWER,

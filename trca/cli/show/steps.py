@@ -22,9 +22,11 @@ def print_observation(observation: str) -> None:
 
 def print_action(action: str, response: str = "") -> None:
     """Prints the action of the agent, or its response if the response has no readable action."""
+    from trca.envs.tool_calls import shown_calls
+
     console.print()
     if action:
-        print_folded(f"> {action}", indent=0, style="cyan", hanging=2)
+        print_folded(f"> {shown_calls(action)}", indent=0, style="cyan", hanging=2)
         return
     console.print("> (no action could be read)", markup=False, style="red")
     print_folded(f"response: {response!r}", indent=2, style="dim", hanging=2)

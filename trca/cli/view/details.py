@@ -21,6 +21,7 @@ import numpy as np
 from trca.cli.show.steps import shown_values
 from trca.common.errors import words
 from trca.envs.drawing import drawings_of
+from trca.envs.tool_calls import shown_calls
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from trca.rubric import Clause
 
 _THOUGHT: Final = re.compile(r"<think>(.*?)</think>", re.S)
+_ACTION: Final = re.compile(r"<action>|<tool_call>|<\|python_tag\|>|^\s*\{")
+"""The start of an action in a response."""
 _EXACT: Final = 1e-6
 """Largest accepted difference between the parts of an advantage and the record."""
 
@@ -90,7 +93,7 @@ class Details:
                 {
                     "observation": step.observation,
                     "thought": _thought(step),
-                    "action": step.action,
+                    "action": shown_calls(step.action),
                     "response": step.response,
                     "tokens": self._tokens(step),
                     "parsed": step.parsed,
@@ -257,4 +260,4 @@ def texts_of(pieces: Iterable[bytes]) -> list[str]:
 def _thought(step: Step) -> str:
     if match := _THOUGHT.search(step.response):
         return match[1].strip()
-    return step.response.partition("<action>")[0].strip() if step.parsed else ""
+    return _ACTION.split(step.response)[0].strip() if step.parsed else ""

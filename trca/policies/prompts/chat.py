@@ -11,10 +11,15 @@ response, and a new user turn::
 Nothing that was in a prompt changes later. An engine with a prefix cache therefore reads only the
 new turn, and learners with shared prefixes compute a conversation once. A conversation over the
 limits starts a new window: the system prompt and the newest turns.
+
+With tools, the chat template also shows their schemas, and the result of each call as a message of
+the role ``tool`` in place of a user turn. A template without this role, and the first turn of a
+window, have the results in a user turn.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,10 +34,13 @@ from trca.policies.prompts.control_tokens import control_tokens
 
 _RESPONSE: Final = "TRCA-RESPONSE"
 _TEXT: Final = "TRCA-TEXT"
+_TOOL: Final = "TRCA-TOOL"
 _RESERVED: Final = frozenset({"messages", "add_generation_prompt"})
 
 Messages = Sequence[Mapping[str, str]]
 """Messages of a conversation, each with ``role`` and ``content``."""
+Tools = Sequence[Mapping[str, Any]]
+"""Schemas of tools in OpenAI's form."""
 
 
 class ChatTemplate:
@@ -63,40 +71,35 @@ class ChatTemplate:
                     " chat_template"
                 )
 
-    def opening(self, system: str, text: str) -> list[int]:
+    def opening(self, system: str, text: str, tools: Tools = ()) -> list[int]:
         """Returns the ids of the first turn, up to the start of the response.
 
         A template without system prompts gets the system prompt as the beginning of the user's
         message; an empty one gives the template's default.
         """
-        return self.whole(self._first(system, text))
+        return self.whole(self._first(system, text), tools)
 
-    def whole(self, messages: Messages) -> list[int]:
+    def whole(self, messages: Messages, tools: Tools = ()) -> list[int]:
         """Returns the ids of messages, up to the start of the response."""
-        return self._ids(self._rendered(messages))
+        return self._ids(self._rendered(messages, tools))
 
-    def following(self, text: str, response: Sequence[int] | NDArray[Any]) -> list[int]:
-        """Returns the ids of a later turn, from the end of ``response`` to the start of the next.
-
-        Raises:
-            ValueError: If the chat template does not show all turns of a conversation in order.
-        """
-        return self.continued(self._first("", text), response)
-
-    def continued(self, messages: Messages, past: Sequence[int] | NDArray[Any]) -> list[int]:
+    def continued(
+        self, messages: Messages, past: Sequence[int] | NDArray[Any], tools: Tools = ()
+    ) -> list[int]:
         """Returns the ids of messages after a response, to the start of the next response.
 
         Args:
             messages: The messages, each with ``role`` and ``content``.
             past: Ids that end with the response.
+            tools: The tools.
 
         Raises:
             ValueError: If the chat template does not show all turns of a conversation in order.
         """
         answered = [*self._first("", _TEXT), {"role": "assistant", "content": _RESPONSE}]
-        parts = self._rendered([*answered, *messages]).split(_RESPONSE, 1)
+        parts = self._rendered([*answered, *messages], tools).split(_RESPONSE, 1)
         shown = [m["content"].strip() for m in messages if m["role"] != "assistant"]
-        if len(parts) != 2 or not all(text in parts[1] for text in shown):
+        if len(parts) != 2 or not all(_shows(parts[1], text) for text in shown):
             raise ValueError(
                 "the chat template of the tokenizer does not show all turns of a conversation in"
                 " order: set template to paper, or send one message"
@@ -112,6 +115,32 @@ class ChatTemplate:
             return "none"
         end = self._rendered(self._first("", _TEXT)).rpartition(_TEXT)[2]
         return "open" if leaves_open(end, "closed") else "closed"
+
+    @cached_property
+    def takes_tools(self) -> bool:
+        """Whether the chat template shows the schemas of tools."""
+        return self._shows_messages(self._first("", _TEXT), _TOOL)
+
+    @cached_property
+    def takes_results(self) -> bool:
+        """Whether the chat template shows messages of the role ``tool``."""
+        answered = [*self._first("", _TEXT), {"role": "assistant", "content": _RESPONSE}]
+        result = "TRCA-RESULT"
+        return self._shows_messages([*answered, {"role": "tool", "content": result}], result)
+
+    def _shows_messages(self, messages: Messages, text: str) -> bool:
+        """Whether messages, with a tool named `_TOOL`, are rendered and contain a text."""
+        from jinja2 import TemplateError
+
+        about = {
+            "name": _TOOL,
+            "description": "",
+            "parameters": {"type": "object", "properties": {}},
+        }
+        try:
+            return text in self._rendered(messages, [{"type": "function", "function": about}])
+        except TemplateError:
+            return False
 
     def _first(self, system: str, text: str) -> list[dict[str, str]]:
         if not system:
@@ -130,10 +159,14 @@ class ChatTemplate:
         except TemplateError:
             return False
 
-    def _rendered(self, messages: Messages) -> str:
+    def _rendered(self, messages: Messages, tools: Tools = ()) -> str:
         return str(
             self._tokenizer.apply_chat_template(
-                messages, tokenize=False, add_generation_prompt=True, **self._options
+                messages,
+                tools=list(tools) or None,
+                tokenize=False,
+                add_generation_prompt=True,
+                **self._options,
             )
         )
 
@@ -143,45 +176,57 @@ class ChatTemplate:
 
 @dataclass
 class Conversation:
-    """The turns of one agent in one episode: user turn and sampled response of each past step.
+    """The turns of one agent in one episode: messages and sampled response of each past step.
 
-    ``first`` is the first turn of the window, ``text`` the user turn of the last prompt.
-    ``past_ids`` are ``prompt_ids``, the last prompt, with its response, if it has one.
+    ``first`` is the first turn of the window, ``messages`` are those of the last prompt: a user
+    turn, or results of tools. ``past_ids`` are ``prompt_ids``, the last prompt, with its response,
+    if it has one.
     """
 
     system: str = ""
-    turns: list[tuple[str, NDArray[np.int32]]] = field(default_factory=list)
+    tools: Tools = ()
+    turns: list[tuple[Messages, NDArray[np.int32]]] = field(default_factory=list)
     first: int = 0
-    text: str = ""
+    messages: Messages = ()
     prompt_ids: list[int] = field(default_factory=list)
     past_ids: list[int] = field(default_factory=list)
 
     def add(self, response_ids: NDArray[np.int32]) -> None:
         """Adds the response to the last prompt, int32 (R,)."""
-        self.turns.append((self.text, response_ids))
+        self.turns.append((self.messages, response_ids))
         self.past_ids = [*self.prompt_ids, *response_ids.tolist()]
 
-    def prompt(self, template: ChatTemplate, text: str, most_turns: int, most_tokens: int) -> bool:
-        """Sets the prompt with a new user turn; returns whether it fits. Else nothing changes.
+    def prompt(
+        self, template: ChatTemplate, messages: Messages, most_turns: int, most_tokens: int
+    ) -> bool:
+        """Sets the prompt with new messages; returns whether it fits. Else nothing changes.
 
         If the window would have more than ``most_turns`` past turns or ``most_tokens`` tokens, a
         new window has the newest turns, at most half of both limits. So new windows are rare.
         """
         count = len(self.turns)
         if 0 < count - self.first <= most_turns:
-            ids = [*self.past_ids, *template.following(text, self.turns[-1][1])]
+            past = self.turns[-1][1]
+            ids = [*self.past_ids, *template.continued(messages, past, self.tools)]
             if len(ids) <= most_tokens:
-                self.text, self.prompt_ids = text, ids
+                self.messages, self.prompt_ids = messages, ids
                 return True
-        texts, tail = [*(text for text, _ in self.turns), text], list[int]()
+        shown, tail = [*(turn for turn, _ in self.turns), messages], list[int]()
         first, fits = count, False
         while True:
-            ids = [*template.opening(self.system, texts[first]), *tail]
+            text = "\n\n".join(message["content"] for message in shown[first])
+            ids = [*template.opening(self.system, text, self.tools), *tail]
             if len(ids) > (most_tokens // 2 if fits else most_tokens):
                 return fits
-            self.text, self.prompt_ids, self.first, fits = text, ids, first, True
+            self.messages, self.prompt_ids, self.first, fits = messages, ids, first, True
             if first <= max(count - most_turns // 2, 0):
                 return True
             response = self.turns[first - 1][1]
-            tail = [*response.tolist(), *template.following(texts[first], response), *tail]
+            following = template.continued(shown[first], response, self.tools)
+            tail = [*response.tolist(), *following, *tail]
             first -= 1
+
+
+def _shows(rendered: str, text: str) -> bool:
+    """Whether a rendering has a text, as it is or as JSON, as Llama 3 shows results."""
+    return text in rendered or json.dumps(text, ensure_ascii=False)[1:-1] in rendered

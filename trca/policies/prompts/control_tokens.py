@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 _MARK, _OPEN, _CLOSE = "\ufdd0", "\ufdd1", "\ufdd2"
 """Noncharacters of Unicode, which `ControlTokens.guard` removes from texts."""
+SEPARATOR: Final = _CLOSE
+"""A character that no guarded text has."""
 _NO_MARKS: Final = dict.fromkeys(map(ord, (_MARK, _OPEN, _CLOSE)))
 _TAG: Final = re.compile(r"<.*>|\[.*\]", re.DOTALL)
 
@@ -49,6 +51,16 @@ class ControlTokens:
         """
         pattern = self._special if special else self._control
         return pattern.sub(lambda t: f"{t[0][0]}{_MARK}{t[0][1:]}", text.translate(_NO_MARKS))
+
+    def guard_all(self, value: Any) -> Any:
+        """Marks the text of control tokens in all texts of a JSON value."""
+        if isinstance(value, str):
+            return self.guard(value)
+        if isinstance(value, Mapping):
+            return {self.guard(str(key)): self.guard_all(each) for key, each in value.items()}
+        return (
+            [self.guard_all(each) for each in value] if isinstance(value, list | tuple) else value
+        )
 
     def encode(self, text: str, add_special_tokens: bool = False) -> list[int]:
         """Returns the ids of a text with marks, with special tokens such as BOS if asked."""
@@ -85,10 +97,15 @@ def control_tokens(tokenizer: Any) -> ControlTokens:
     return _KNOWN[tokenizer]
 
 
-def response_ids(tokenizer: Any, response: str) -> list[int]:
-    """Returns the ids of a written response; text of special tokens becomes ordinary tokens."""
+def response_ids(tokenizer: Any, response: str, end: bool = False) -> list[int]:
+    """Returns the ids of a written response; text of special tokens becomes ordinary tokens.
+
+    ``end`` adds the end token of the tokenizer, for a response format without stop strings.
+    """
     tokens = control_tokens(tokenizer)
-    return tokens.encode(tokens.guard(response, special=True))
+    written = response.removesuffix(tokenizer.eos_token) if end else response
+    ids = tokens.encode(tokens.guard(written, special=True))
+    return [*ids, tokenizer.eos_token_id] if end else ids
 
 
 _KNOWN: Final[WeakKeyDictionary[Any, ControlTokens]] = WeakKeyDictionary()

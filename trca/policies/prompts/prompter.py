@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from trca.common.thoughts import Thought
 from trca.envs.responses import ACTION_FORMAT, PromptWriter, ResponseFormat
-from trca.policies.prompts.chat import ChatTemplate, Conversation, Messages
-from trca.policies.prompts.control_tokens import control_tokens
+from trca.policies.prompts.chat import ChatTemplate, Conversation, Messages, Tools
+from trca.policies.prompts.control_tokens import SEPARATOR, control_tokens
 from trca.policies.prompts.texts import (
     HOW_TO_ANSWER,
     History,
@@ -24,11 +24,15 @@ from trca.policies.prompts.texts import (
     compact_system,
     paper_prompt,
     with_subgoal,
+    with_tools,
 )
 from trca.policies.spans import thoughts_of
 
 Template = Literal["paper", "compact", "chat"]
 
+NO_TOOLS: Final = (
+    "this response_format calls tools, and the environment has none: set response_format to action"
+)
 _CUT: Final = "..."
 
 
@@ -45,6 +49,10 @@ class Prompter:
     a system prompt names the tags of a response.
 
     ``chat`` is a conversation over the episode: see `trca.policies.prompts.chat`.
+
+    The chat template shows tools if the response format calls tools. Else the instruction of
+    ``paper`` and ``chat`` lists them, and actions are JSON. ``compact`` shows no tools. No prompt
+    with tools lists admissible actions.
 
     A prompt over the budget is shortened in a fixed order: the oldest pairs of the history, then
     the memory, then the end of the observation, then the end of the list of actions, and finally
@@ -70,7 +78,7 @@ class Prompter:
 
         Raises:
             ValueError: For an unknown template, for options that the chat template does not read,
-                and for a chat without a chat template.
+                for a chat without a chat template, and for tools that no chat template shows.
         """
         paper: PromptWriter = paper_prompt
         if response_format.instructions is not None:
@@ -97,6 +105,16 @@ class Prompter:
         self._control = control_tokens(tokenizer)
         self._chat = ChatTemplate(tokenizer, options) if chats else None
         self._system = compact_system(response_format.tags) if template == "compact" else ""
+        if response_format.calls_tools and template != "chat":
+            raise ValueError(
+                "this response_format shows tools by the chat template: set template to chat, or"
+                " response_format to action for a model without a chat template, such as tiny"
+            )
+        if response_format.calls_tools and self._chat and not self._chat.takes_tools:
+            raise ValueError(
+                "the chat template of the tokenizer shows no tools: set response_format to action,"
+                " or choose a model whose chat template reads tools"
+            )
         self.thought: Thought = self._chat.thought if self._chat else thoughts_of(tokenizer)
 
     def encode(
@@ -112,6 +130,8 @@ class Prompter:
         memory: str | None = None,
         subgoal: str = "",
         conversation: Conversation | None = None,
+        tools: Tools = (),
+        results: Sequence[str] = (),
     ) -> NDArray[np.int32]:
         """Returns the token ids of the prompt of one step, int32 (P,).
 
@@ -127,11 +147,18 @@ class Prompter:
             subgoal: The agent's subgoal; empty for an agent without a plan.
             conversation: The earlier turns for template ``chat``, in place of ``history``; the
                 prompt becomes its last prompt. None for a first turn.
+            tools: The tools of the task; empty for an environment without tools.
+            results: The results of the calls of the last action; ``observation`` joins them.
 
         Raises:
-            ValueError: If instruction and response format exceed the budget.
+            ValueError: If instruction and response format exceed the budget, or a response format
+                that calls tools gets none.
         """
+        if self._format.calls_tools and not tools:
+            raise ValueError(NO_TOOLS)
         guard, whole = self._control.guard, self._format.whole_history
+        if tools:
+            admissible = ()
         if self.template == "compact":
             admissible = [action for action in admissible if action not in idle]
         shown = guard(memory or "") if self.memory else ""
@@ -139,12 +166,19 @@ class Prompter:
             (guard(seen), guard(written, special=whole))
             for seen, written in (history[-self.history_length :] if self.history_length else ())
         ]
+        if tools and not self._format.calls_tools and self.template != "compact":
+            instruction = with_tools(instruction, tools)
         instruction, observation, subgoal = map(guard, (instruction, observation, subgoal))
         admissible = list(map(guard, admissible))
         talk = (conversation or Conversation()) if self.template == "chat" else None
+        count = 0
         if talk is not None:
             past = []
+            if self._format.calls_tools and self._chat is not None:
+                count = len(results) if self._chat.takes_results else 0
+                observation = SEPARATOR.join(map(guard, results)) if count else observation
             if not talk.turns:
+                talk.tools = self._control.guard_all(tools) if self._format.calls_tools else ()
                 how = self._format.instructions or HOW_TO_ANSWER
                 talk.system = chat_system(instruction, max_steps, admissible, how)
 
@@ -153,8 +187,9 @@ class Prompter:
         ) -> list[int] | None:
             """The prompt; None if the prompt is over the budget."""
             if talk is not None and self._chat is not None:
-                text = chat_turn(step, memory, observation, admissible, subgoal)
-                fits = talk.prompt(self._chat, text, self.history_length, self.max_prompt_tokens)
+                messages = _messages(step, memory, observation, admissible, subgoal, count)
+                most = self.history_length, self.max_prompt_tokens
+                fits = talk.prompt(self._chat, messages, *most)
                 return talk.prompt_ids if fits else None
             asked = with_subgoal(instruction, subgoal)
             ids = self._ids(
@@ -204,6 +239,22 @@ class Prompter:
         if self._chat:
             return self._chat.opening(self._system, text)
         return self._control.encode(text, add_special_tokens=True)
+
+
+def _messages(
+    step: int, memory: str, observation: str, admissible: Sequence[str], subgoal: str, results: int
+) -> Messages:
+    """A user turn, or ``results`` messages of tools from an observation that joins them.
+
+    The end of the observation may be cut off.
+    """
+    if not results:
+        text = chat_turn(step, memory, observation, admissible, subgoal)
+        return [{"role": "user", "content": text}]
+    texts = observation.split(SEPARATOR)
+    texts += [_CUT] * (results - len(texts))
+    texts[-1] = chat_turn(None, memory, texts[-1], admissible, subgoal)
+    return [{"role": "tool", "content": text} for text in texts]
 
 
 def _shortened(

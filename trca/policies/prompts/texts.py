@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby, takewhile
-from typing import Final
+from typing import Any, Final
 
 History = Sequence[tuple[str, str]]
 
@@ -61,10 +62,13 @@ def chat_system(
 
 
 def chat_turn(
-    step: int, memory: str, observation: str, admissible: Sequence[str], subgoal: str
+    step: int | None, memory: str, observation: str, admissible: Sequence[str], subgoal: str
 ) -> str:
-    """Returns a user turn of ``chat``. Arguments as in `Prompter.encode`."""
-    lines = [f"Step {step + 1}: {observation}"]
+    """Returns a user turn of ``chat``; without a step the result of a call.
+
+    Arguments as in `Prompter.encode`.
+    """
+    lines = [observation if step is None else f"Step {step + 1}: {observation}"]
     if memory:
         lines.append(f"What you have observed so far: {memory}")
     if subgoal:
@@ -92,6 +96,13 @@ PAPER_TEXT: Final = (
 def with_subgoal(instruction: str, subgoal: str) -> str:
     """Returns the instruction, and the agent's subgoal on a second line."""
     return f"{instruction}\nYour subgoal: {subgoal}" if subgoal else instruction
+
+
+def with_tools(instruction: str, tools: Sequence[Mapping[str, Any]]) -> str:
+    """Returns the instruction, and the tools for a response format whose actions are text."""
+    form = 'An action is a list of calls: [{"name": ..., "arguments": {...}}]. The tools are:'
+    listed = (json.dumps(tool["function"], ensure_ascii=False) for tool in tools)
+    return "\n".join([instruction, form, *listed])
 
 
 def compact_prompt(
