@@ -2,6 +2,7 @@
 
 import faulthandler
 import gc
+import math
 import os
 import pickle
 import signal
@@ -59,6 +60,7 @@ def _ending(child, deadline):
             return os.waitstatus_to_exitcode(status)
         if time.monotonic() > deadline:
             os.kill(child, signal.SIGABRT)
+            deadline = math.inf
         time.sleep(0.02)
 
 
@@ -66,6 +68,7 @@ def _fork(function, rank, path):
     """Forks this process. The child writes its result or its error, and exits with 0 or 1."""
     if child := os.fork():
         return child
+    faulthandler.disable()  # Ray may have taken its signals
     faulthandler.enable(path.open("w"))
     gc.freeze()  # inherited objects may belong to threads of the parent
     torch.set_num_threads(1)  # PyTorch renews its pool once after a fork; threads would race
