@@ -5,12 +5,14 @@ import shlex
 import shutil
 import sys
 from contextlib import ExitStack
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from unittest.mock import patch
 
 import pytest
 import typing_extensions
+from packaging.version import Version
 
 from tests.test_docs import blocks
 
@@ -63,6 +65,8 @@ def prepare(library, names):
 def test_the_blocks_of_a_library_run_to_their_end(library, names):
     if find_spec(library) is None:
         pytest.skip(f"make test-interop runs it, in an environment with {library}")
+    if library == "mcp" and Version(version("mcp")) < Version("2.3"):
+        pytest.skip("OpenEnv and verifiers bring an older mcp")
     prepare(library, names)
     for block in BLOCKS:
         if block.library == library:

@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory, TemporaryFile
 from typing import Any, ClassVar, Final, TypeVar
 
 from trca.common.errors import short_line
+from trca.common.extras import install
 from trca.common.shared import Uncopied
 from trca.envs.text_env import Outcome
 from trca.envs.tool_env import Tool, ToolEnv, ToolError
@@ -118,6 +119,9 @@ class _Connection:
 
     def __init__(self, command: Sequence[str], variables: dict[str, str], timeout_s: float) -> None:
         self._mcp = required("mcp", "mcp")
+        if not hasattr(self._mcp, "Client"):
+            wanted = install("mcp", "./plugins/interop")
+            raise ImportError(f"MCPEnv needs mcp 2.3 or later, and an older mcp is here: {wanted}")
         self._server = self._mcp.StdioServerParameters(
             command=command[0], args=list(command[1:]), env=variables
         )
