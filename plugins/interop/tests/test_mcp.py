@@ -43,6 +43,14 @@ def env():
     made.close()
 
 
+def test_an_older_client_is_named(env, monkeypatch):
+    monkeypatch.delattr("mcp.Client")
+    with pytest.raises(
+        ImportError, match=r"needs mcp 2\.3 .* pip install './plugins/interop\[mcp\]'"
+    ):
+        env.reset()
+
+
 def test_an_episode_calls_the_tools_of_its_own_server(env):
     for _ in range(2):
         observation, info = env.reset(options={"task": "5"})
