@@ -20,8 +20,8 @@ def together(function, count, folder):
     """The results of the function, called with its rank in each of so many processes of a group.
 
     The processes are forks of this one. A fork may inherit a lock that a thread of this process
-    holds, and wait for the lock forever: then all processes begin again, once. The folder serves
-    one meeting.
+    holds, and wait for the lock forever: then all processes begin again, at most twice. The folder
+    serves one call.
 
     Raises:
         RuntimeError: When one of them fails, with the errors of all: the cause may be anyone's.
@@ -33,7 +33,7 @@ def together(function, count, folder):
         )
         return function(rank)
 
-    for attempt in (1, 2):
+    for attempt in range(3):
         meet = partial(act, folder / f"meeting-{attempt}")
         children = [_fork(meet, rank, folder / f"result-{rank}") for rank in range(count)]
         deadline = time.monotonic() + STUCK_S
