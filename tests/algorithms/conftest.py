@@ -130,3 +130,17 @@ def make_config(model: Path) -> Callable[..., Any]:
         return config
 
     return make
+
+
+@pytest.fixture
+def build():
+    """Builds the algorithm of a config and stops it after the test."""
+    built = []
+
+    def of(config):
+        built.append(config.build_algo())
+        return built[-1]
+
+    yield of
+    for algorithm in built:
+        algorithm.stop()

@@ -27,7 +27,8 @@ def test_a_demonstrator_with_tools_also_takes_random_calls():
 def test_a_random_player_with_tools_also_calls_unknown_tools_and_writes_no_call():
     env = make(Demonstrated)
     player = random_player(env.unwrapped, "seed")
-    actions = [player({"admissible_actions": []}) for _ in range(100)]
+    info = env.reset()[1]
+    actions = [player(info) for _ in range(100)]
     names = [call.name for action in actions for call in read_calls(action)]
     assert {"dial", "abracadabra"} == set(names)
     assert "" in actions

@@ -19,7 +19,6 @@ from trca.common.errors import words
 from trca.envs.annotate import add_place
 from trca.envs.text_env import UNPARSED, MissingPartError, TextEnv
 from trca.envs.tool_calls import write_calls
-from trca.envs.tool_env import ToolEnv
 
 _MEGABYTE: Final = 2**20
 HOSTILE_ACTIONS: Final = (
@@ -214,7 +213,7 @@ def random_player(env: TextEnv, seed: str) -> Player:
         stale = [
             earlier[int(number)] for number in rng.integers(len(earlier), size=2 * bool(earlier))
         ]
-        unknown = [write_calls([("abracadabra", {})])] if isinstance(env, ToolEnv) else []
+        unknown = [write_calls([("abracadabra", {})])] if "tools" in info else []
         choices = [*stale, "abracadabra", UNPARSED, *unknown]
         return choices[int(rng.integers(len(choices)))]
 

@@ -12,7 +12,6 @@ import numpy as np
 
 from trca.envs.responses import ResponseFormat, write_action
 from trca.envs.text_env import UNPARSED
-from trca.envs.tool_env import ToolEnv
 
 DEMONSTRATION: Final = "demonstration"
 """Key of the info dict."""
@@ -88,7 +87,7 @@ class Demonstrations(gymnasium.Wrapper[str, str, str, str]):
         candidates = info["admissible_actions"]
         if "agent" in info and all(action.startswith(self._deliberate) for action in candidates):
             candidates = []  # a role of a team may have deliberate actions only
-        has_random = bool(candidates) or isinstance(env, ToolEnv)  # tools are not listed as actions
+        has_random = bool(candidates) or "tools" in info  # tools are not listed as actions
         is_random = self._draw.random() < self._randomness and has_random
         action = (
             random_action(env, candidates, self._deliberate, self._draw)

@@ -33,20 +33,6 @@ def make_game(make_config, tmp_path_factory):
     return make_one
 
 
-@pytest.fixture
-def build():
-    """Builds the algorithm of a config and stops it after the test."""
-    built = []
-
-    def of(config):
-        built.append(config.build_algo())
-        return built[-1]
-
-    yield of
-    for algorithm in built:
-        algorithm.stop()
-
-
 def weights_of(algorithm):
     return algorithm.learner_group.get_weights()
 

@@ -54,20 +54,6 @@ def played(make_team):
     runner.stop()
 
 
-@pytest.fixture
-def build():
-    """Builds the algorithm of a config and stops it after the test."""
-    built = []
-
-    def of(config):
-        built.append(config.build_algo())
-        return built[-1]
-
-    yield of
-    for algorithm in built:
-        algorithm.stop()
-
-
 def weights_of(algorithm):
     got = algorithm.learner_group.get_weights()
     return {module: {k: np.array(v) for k, v in weights.items()} for module, weights in got.items()}

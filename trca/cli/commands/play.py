@@ -238,7 +238,8 @@ def _ask(open_actions: Container[str], info: Mapping[str, Any]) -> str | None:
         name, _, arguments = answer.partition(" ")
         if name in tools:  # show {"order": 7}
             call = f'{{"name": "{name}", "arguments": {arguments or "{}"}}}'
-            answer = write_calls(read_calls(call)) if read_calls(call) else answer
+            if calls := read_calls(call):
+                answer = write_calls(calls)
     except (EOFError, KeyboardInterrupt):
         return None
     return answer
