@@ -396,8 +396,10 @@ def test_an_engine_that_dies_or_hangs_is_opened_again_and_loses_nothing(batch, m
     if how == "raises":
         assert reasons == {"RuntimeError: the GPU fell off the bus"}
     else:
-        (reason,) = reasons
-        assert "engine Faulty with 9 requests has not returned for 5 s" in reason
+        # How many requests share a batch depends on the speed of the environments.
+        stuck = re.compile(r"engine Faulty with [1-9]\d* requests has not returned for 5 s")
+        assert reasons
+        assert all(stuck.search(reason) for reason in reasons)
     loop.close()
 
 
