@@ -78,6 +78,16 @@ QWEN_TOOLS = (
 )
 """A chat template with tools in the manner of Qwen and Hermes."""
 
+QWEN3_CODER_TOOLS = QWEN_TOOLS.replace(
+    '{{- \'<tool_call>\n{"name": "\' + call.function.name + \'", "arguments": \' }}'
+    "{{- call.function.arguments | tojson }}{{- '}\n</tool_call>' }}",
+    "{{- '<tool_call>\n<function=' + call.function.name + '>\n' }}"
+    "{%- for name, value in call.function.arguments | items %}{{- '<parameter=' + name + '>\n' }}"
+    "{{- value if value is string else value | tojson }}{{- '\n</parameter>\n' }}{%- endfor %}"
+    "{{- '</function>\n</tool_call>' }}",
+)
+"""A chat template with tools in the manner of Qwen 3.5 and Qwen3-Coder."""
+
 LLAMA_TOOLS = (
     "{%- macro head(role) %}{{- '<|start_header_id|>' + role + '<|end_header_id|>\n\n' }}"
     "{%- endmacro %}{%- if messages[0].role == 'system' %}"

@@ -90,8 +90,8 @@ def test_info_has_the_tools_at_every_step(env):
         (("dial", [1]), "the arguments of dial are [1]: give an object"),
         (("dial", {"number": 1, "wya": "left"}), "dial has no argument 'wya': did you mean 'way'?"),
         (
-            ("dial", {"number": "1"}),
-            "the argument 'number' of dial is '1': give a value of type integer",
+            ("dial", {"number": "1.5"}),
+            "the argument 'number' of dial is '1.5': give a value of type integer",
         ),
         (
             ("dial", {"number": True}),
@@ -113,6 +113,54 @@ def test_a_call_that_does_not_fit_is_an_error_for_the_agent(env, call, error):
 
 def test_a_schema_may_allow_any_argument(env):
     assert env.step(calls(("say", {"a": 1})))[0] == 'You say {"a": 1}.'
+
+
+@pytest.mark.parametrize(
+    ("kinds", "text", "value"),
+    [
+        ("integer", " 7\n", 7),
+        ("number", "7", 7),
+        ("number", "-1.5e3", -1500.0),
+        ("boolean", "True", True),
+        ("boolean", "false", False),
+        ("array", '["a", 1]', ["a", 1]),
+        ("object", '{"a": {}}', {"a": {}}),
+        ("null", "None", None),
+        (["integer", "null"], "null", None),
+        ("string", "7", "7"),
+        (["integer", "string"], "7", "7"),
+    ],
+)
+def test_a_string_becomes_a_value_where_the_schema_allows_no_strings(kinds, text, value):
+    env = make_started(make(say_env(kinds), render_mode="ansi"))
+    env.step(calls(("say", {"a": text})))
+    assert env.unwrapped.called == [("say", {"a": value})]
+    assert f"> {calls(('say', {'a': value}))}\n" in env.render()
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("integer", "true"),
+        ("integer", "7.5"),
+        ("boolean", "1"),
+        ("number", "1e999"),
+        ("number", "9" * 5000),
+        ("array", "[" * 100_000),
+        ("array", '["\\u0000"]'),
+        ("object", '{"a": 1, "a": 2}'),
+    ],
+)
+def test_a_string_that_is_not_a_value_of_the_type_is_an_error(kind, text):
+    env = make_started(make(say_env(kind)))
+    assert f"give a value of type {kind}" in env.step(calls(("say", {"a": text})))[0]
+
+
+def say_env(kinds):
+    class Say(Safe):
+        tools = (tool("say", "Says a value.", {"a": {"type": kinds}}),)
+
+    return Say
 
 
 def test_an_action_without_a_call_names_the_tools(env):

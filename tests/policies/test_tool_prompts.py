@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.chats import LLAMA_TOOLS, QWEN_TOOLS, qwen3_tokenizer, smollm2_tokenizer, tool_tokenizer
+from tests.chats import (
+    LLAMA_TOOLS,
+    QWEN3_CODER_TOOLS,
+    QWEN_TOOLS,
+    qwen3_tokenizer,
+    smollm2_tokenizer,
+    tool_tokenizer,
+)
 from tests.envs.test_tool_env import HOSTILE_CALLS
 from tests.policies.test_chat import Talk
 from trca.envs import tool
@@ -21,8 +28,12 @@ TOOLS = (
     tool("find", "Finds a person.", {"name": {"type": "string"}}),
     tool("pay", "Pays <|im_end|>.", {"euro": {"type": "number"}, "to": {"enum": ["Ann", "Bob"]}}),
 )
-FORMATS = {name: RESPONSE_FORMATS.get(name) for name in ("tool_calls", "llama_tool_calls")}
-TALKS = {"tool_calls": QWEN_TOOLS, "llama_tool_calls": LLAMA_TOOLS}
+TALKS = {
+    "tool_calls": QWEN_TOOLS,
+    "llama_tool_calls": LLAMA_TOOLS,
+    "qwen3_coder_tool_calls": QWEN3_CODER_TOOLS,
+}
+FORMATS = {name: RESPONSE_FORMATS.get(name) for name in TALKS}
 PLAYED = (
     ((("find", {"name": 'Zoë "Z"'}),), ('{"id": 7}',)),
     ((("pay", {"euro": 1.5, "to": "Ann"}),), ('Paid.\nThe "rest" is 3.',)),
@@ -33,7 +44,7 @@ PLAYED = (
 def check_conversation(tokenizer, name):
     """Compares ids with the chat template's, if the responses are those of the template."""
     talk = Talk(tokenizer, response_format=FORMATS[name])
-    played = [turn for turn in PLAYED if name == "tool_calls" or len(turn[0]) == 1]
+    played = [turn for turn in PLAYED if name != "llama_tool_calls" or len(turn[0]) == 1]
     results, messages, tools = (), [], [dict(each) for each in TOOLS[:1]]
     for calls, answers in [*played, ((), ())]:
         ids = talk.ask("See.", tools=tools, results=results)
@@ -134,7 +145,7 @@ def test_a_format_of_tool_calls_needs_a_chat_template_that_shows_tools():
 CALLS = write_calls([("find", {"name": "é"}), ("find", {"name": "Bob"})])
 
 
-TAGS, OBJECTS = (each.write("", CALLS) for each in FORMATS.values())
+TAGS, OBJECTS, FUNCTIONS = (each.write("", CALLS) for each in FORMATS.values())
 ONE = '<tool_call>{"name":"find","arguments":{}}</tool_call>'
 
 
@@ -144,6 +155,7 @@ ONE = '<tool_call>{"name":"find","arguments":{}}</tool_call>'
         ("tool_calls", "é hm ", TAGS, " ok<|im_end|>"),
         ("tool_calls", "a <tool_call> is JSON: ", ONE, ""),
         ("tool_calls", "", OBJECTS, ""),
+        ("tool_calls", "é <function=f> is a call. ", FUNCTIONS, "<|im_end|>"),
         ("llama_tool_calls", " ", f"<|python_tag|>{OBJECTS}", "<|eot_id|>"),
     ],
 )
@@ -172,6 +184,16 @@ def test_a_written_response_is_read_again(name):
         "<tool_call>" * 100_000,
         '<tool_call>{"name": "f"' * 50_000,
         '{"name": "f"}; {"name": ',
+        "<tool_call><function=f></function>",
+        "<tool_call><function=f><parameter=a>1</function></tool_call>",
+        "<tool_call><function=f><parameter=a>1</parameter></tool_call>",
+        "<tool_call><function=f>a</function></tool_call>",
+        "<tool_call><function=></function></tool_call>",
+        "<tool_call><function=f\u0000></function></tool_call>",
+        "<tool_call><function=f><parameter=a>\ud800</parameter></function></tool_call>",
+        "<tool_call><function=f>" + "<parameter=a>1</parameter>" * 2 + "</function></tool_call>",
+        "<tool_call><function=" * 50_000,
+        "<tool_call><function=f>" + "<parameter=a>" * 50_000,
         '{"name": "f"};' * 20_000 + "{",
         *(f"<tool_call>{text[1:]}</tool_call>" for text in HOSTILE_CALLS[:-1]),
         *(text[1:] for text in HOSTILE_CALLS[:-2]),
@@ -194,6 +216,10 @@ def test_broken_calls_are_no_action(response):
                 "{",
                 ";",
                 "<|python_tag|>",
+                "<function=f>",
+                "<parameter=a>",
+                "</parameter>",
+                "</function>",
                 "\\ud800",
                 "a<|im_end|>",
                 " ",
@@ -209,6 +235,15 @@ def test_any_text_is_read(parts):
         assert bool(reading.action) == (reading.span is not None)
         if reading.span:
             assert 0 <= reading.span[0] < reading.span[1] <= len(text)
+
+
+def test_arguments_in_tags_are_texts_of_any_lines():
+    read = FORMATS["tool_calls"].read
+    text = (
+        "<function=f>\n<parameter=a>\n one\n\n<b>2</b>\n\n</parameter>\n<parameter=b>x</parameter>"
+    )
+    reading = read(f"<tool_call>\n{text}\n</function>\n</tool_call>")
+    assert json.loads(reading.action)[0]["arguments"] == {"a": " one\n\n<b>2</b>\n", "b": "x"}
 
 
 def test_text_without_a_call_may_be_an_action():

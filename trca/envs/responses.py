@@ -205,6 +205,7 @@ RESPONSE_FORMATS: Final[Registry[ResponseFormat]] = Registry(
         "action_only": ACTION_ONLY_FORMAT,
         "llama_tool_calls": "trca.envs.tool_calls:LLAMA_TOOL_CALLS",
         "plan": PLAN_FORMAT,
+        "qwen3_coder_tool_calls": "trca.envs.tool_calls:QWEN3_CODER_TOOL_CALLS",
         "r1_answer": "trca.envs.searchqa.search_r1:R1_ANSWER_FORMAT",
         "search_r1": "trca.envs.searchqa.search_r1:SEARCH_R1_FORMAT",
         "search_r1_growing": "trca.envs.searchqa.search_r1:SEARCH_R1_GROWING_FORMAT",

@@ -4,11 +4,22 @@ The action of a response is a JSON list of its calls, always written in the same
 
     [{"name": "find_order", "arguments": {"id": 7}}, {"name": "refund", "arguments": {"id": 7}}]
 
-Models write calls in two forms, and `read_tool_calls` reads both. Qwen and Hermes write tags, with
-text before, between and after them::
+Models write calls in three forms, and `read_tool_calls` reads them all. Qwen 2.5, Qwen 3 and Hermes
+write tags, with text before, between and after them::
 
     <tool_call>
     {"name": "find_order", "arguments": {"id": 7}}
+    </tool_call>
+
+Qwen 3.5 and Qwen3-Coder write the arguments in tags, too. Each is read as a string, and `ToolEnv`
+gives the type of the schema::
+
+    <tool_call>
+    <function=find_order>
+    <parameter=id>
+    7
+    </parameter>
+    </function>
     </tool_call>
 
 Llama 3 begins with an object, or with ``<|python_tag|>`` and an object; ``;`` or blanks separate
@@ -31,6 +42,10 @@ from trca.envs.text_env import as_action
 
 _OPEN: Final = "<tool_call>"
 _CLOSE: Final = "</tool_call>"
+_FUNCTION: Final = re.compile(r"<function=([^<>\n]+)>\s*")
+_FUNCTION_END: Final = "</function>"
+_PARAMETER: Final = re.compile(r"<parameter=([^<>\n]+)>\n?")
+_PARAMETER_END: Final = "</parameter>"
 _PYTHON: Final = "<|python_tag|>"
 _START: Final = re.compile(r"(?:<\|python_tag\|>)?\s*")
 _BLANKS: Final = re.compile(r"\s*")
@@ -61,8 +76,8 @@ def read_calls(action: str) -> tuple[Call, ...]:
     if not action.lstrip().startswith(("[", "{")):
         return ()
     try:
-        value = _JSON.decode(action)
-    except (ValueError, RecursionError):
+        value = read_value(action)
+    except ValueError:
         return ()
     calls = [as_call(each) for each in (value if isinstance(value, list) else [value])]
     return tuple(call for call in calls if call) if all(calls) else ()
@@ -88,6 +103,21 @@ def as_call(value: Any) -> Call | None:
         return None
     arguments = value.get("arguments", value.get("parameters", {}))
     return Call(value["name"], arguments) if _is_sound([value["name"], arguments]) else None
+
+
+def read_value(text: str) -> Any:
+    """Returns the value of a JSON text.
+
+    Raises:
+        ValueError: If the text is not JSON, or has a part that no tool may get.
+    """
+    try:
+        value = _JSON.decode(text)
+    except RecursionError:
+        raise ValueError("the value is nested too deeply") from None
+    if not _is_sound(value):
+        raise ValueError("the value has control characters, or is nested too deeply")
+    return value
 
 
 def read_tool_calls(response: str) -> Reading:
@@ -120,6 +150,12 @@ def write_tags(thought: str, action: str) -> str:
     return "\n".join(calls) or action
 
 
+def write_functions(thought: str, action: str) -> str:
+    """Writes the calls of an action as Qwen 3.5 and Qwen3-Coder do, without a thought."""
+    calls = [call for call in read_calls(action) if isinstance(call.arguments, dict)]
+    return "\n".join(map(_function, calls)) or action
+
+
 def write_objects(thought: str, action: str) -> str:
     """Writes the calls of an action as Llama 3 does, without a thought."""
     calls = [
@@ -144,9 +180,10 @@ def _calls(response: str) -> tuple[list[Call | None], tuple[int, int]]:
     while (opening := response.find(_OPEN, end)) >= 0:
         end = opening + len(_OPEN)
         start = _after(_BLANKS, response, end)
-        if response.startswith("{", start):  # else the text is about the tag
+        if response.startswith(("{", "<function="), start):  # else the text is about the tag
             first = first if calls else opening
-            call, end = _call_at(response, start)
+            read = _call_at if response[start] == "{" else _function_at
+            call, end = read(response, start)
             end = _after(_BLANKS, response, end)
             calls.append(call if response.startswith(_CLOSE, end) else None)
             end += len(_CLOSE)
@@ -169,6 +206,37 @@ def _call_at(text: str, start: int) -> tuple[Call | None, int]:
     except (ValueError, RecursionError):
         return None, len(text)
     return as_call(value), end
+
+
+def _function_at(text: str, start: int) -> tuple[Call | None, int]:
+    """The call of a function in tags within a text, and its end."""
+    function = _FUNCTION.match(text, start)
+    if function is None:
+        return None, len(text)
+    end = function.end()
+    arguments = []
+    while parameter := _PARAMETER.match(text, end):
+        closing = text.find(_PARAMETER_END, parameter.end())
+        if closing < 0:
+            return None, len(text)
+        arguments.append((parameter[1], text[parameter.end() : closing].removesuffix("\n")))
+        end = _after(_BLANKS, text, closing + len(_PARAMETER_END))
+    if not text.startswith(_FUNCTION_END, end):
+        return None, len(text)
+    end += len(_FUNCTION_END)
+    try:
+        return as_call({"name": function[1], "arguments": _object(arguments)}), end
+    except ValueError:
+        return None, end
+
+
+def _function(call: Call) -> str:
+    """A call as Qwen's chat templates write it: Python's text of numbers, and JSON of lists."""
+    lines = [_OPEN, f"<function={call.name}>"]
+    for name, value in call.arguments.items():
+        text = _json(value) if isinstance(value, (list, dict)) else str(value)
+        lines += [f"<parameter={name}>", text, _PARAMETER_END]
+    return "\n".join([*lines, _FUNCTION_END, _CLOSE])
 
 
 def _is_sound(value: Any) -> bool:
@@ -222,3 +290,5 @@ TOOL_CALLS_OR_TEXT: Final = replace(
 """The response format ``tool_calls_or_text``, for agents that also speak, such as to a user."""
 LLAMA_TOOL_CALLS: Final = replace(TOOL_CALLS, write=write_objects)
 """The response format ``llama_tool_calls``, which differs only in the responses that it writes."""
+QWEN3_CODER_TOOL_CALLS: Final = replace(TOOL_CALLS, write=write_functions)
+"""The response format ``qwen3_coder_tool_calls``, which differs in the same way."""

@@ -21,8 +21,8 @@ from typing import Any, Final
 
 from trca.common.names import nearest
 from trca.envs.info import TextInfo
-from trca.envs.text_env import Outcome, TextEnv
-from trca.envs.tool_calls import Call, read_calls
+from trca.envs.text_env import Outcome, TextEnv, as_action
+from trca.envs.tool_calls import Call, read_calls, read_value, write_calls
 
 Tool = Mapping[str, Any]
 """A tool in OpenAI's form: ``{"type": "function", "function": {"name", "description",
@@ -37,6 +37,8 @@ _TYPES: Final[dict[str, tuple[type, ...]]] = {
     "object": (dict,),
     "null": (type(None),),
 }
+_PYTHON_WORDS: Final = {"True": "true", "False": "false", "None": "null"}
+"""Words of Python that models write in place of JSON."""
 
 
 class ToolError(Exception):
@@ -79,6 +81,17 @@ class ToolEnv(TextEnv):
         """
         names = ", ".join(self._by_name())
         return Outcome(f"There is no call. Call one of the tools: {names}.", accepted=False)
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        """Carries out an action. A string in place of a number, such as "7", becomes the number.
+
+        The same holds for each type of a schema that allows no strings: some models write all
+        arguments as text. The adapter reads the action with the values.
+        """
+        self._check_started()
+        calls, tools = read_calls(as_action(action)), self._by_name()
+        typed = tuple(_with_types(call, tools) for call in calls)
+        return super().step(action if typed == calls else write_calls(typed))
 
     def take_action(self, action: str) -> Outcome:
         """Carries out the calls of an action in order, until the episode ends."""
@@ -152,7 +165,7 @@ def check_call(call: Call, tools: Mapping[str, Tool]) -> None:
     """
     if call.name not in tools:
         raise ToolError(f"unknown tool {call.name[:200]!r}: {nearest(call.name, tools)}")
-    schema = tools[call.name]["function"].get("parameters") or {}
+    schema = _schema(tools[call.name])
     fields, arguments = schema.get("properties", {}), call.arguments
     if not isinstance(arguments, dict):
         raise ToolError(f"the arguments of {call.name} are {arguments!r:.60}: give an object")
@@ -167,18 +180,49 @@ def check_call(call: Call, tools: Mapping[str, Tool]) -> None:
             raise ToolError(f"{call.name} has no argument {name[:200]!r}: {hint}")
 
 
+def _schema(tool: Tool) -> dict[str, Any]:
+    return tool["function"].get("parameters") or {}
+
+
 def _check_value(place: str, value: Any, schema: Any) -> None:
-    if not isinstance(schema, dict):
-        return
-    declared = schema.get("type", ())
-    kinds = [declared] if isinstance(declared, str) else list(declared)
-    fits = any(
+    kinds = _kinds(schema)
+    if kinds and not _fits(value, kinds):
+        raise ToolError(f"{place} is {value!r:.60}: give a value of type {' or '.join(kinds)}")
+    choices = schema.get("enum") if isinstance(schema, dict) else None
+    if choices is not None and value not in choices:
+        raise ToolError(f"{place} is {value!r:.60}: {nearest(value, choices)}")
+
+
+def _with_types(call: Call, tools: Mapping[str, Tool]) -> Call:
+    """The call with values in place of strings, where the schema allows no strings."""
+    if call.name not in tools or not isinstance(call.arguments, dict):
+        return call
+    fields = _schema(tools[call.name]).get("properties", {})
+    values = {name: _value(each, fields.get(name)) for name, each in call.arguments.items()}
+    return call._replace(arguments=values)
+
+
+def _value(given: Any, schema: Any) -> Any:
+    kinds = _kinds(schema)
+    if not isinstance(given, str) or not kinds or "string" in kinds:
+        return given
+    text = given.strip()
+    try:
+        value = read_value(_PYTHON_WORDS.get(text, text))
+    except ValueError:
+        return given
+    return value if _fits(value, kinds) else given
+
+
+def _kinds(schema: Any) -> list[str]:
+    """The types that a schema declares; empty for any."""
+    declared = schema.get("type", ()) if isinstance(schema, dict) else ()
+    return [declared] if isinstance(declared, str) else list(declared)
+
+
+def _fits(value: Any, kinds: Sequence[str]) -> bool:
+    return any(
         kind not in _TYPES
         or (isinstance(value, _TYPES[kind]) and isinstance(value, bool) <= (kind == "boolean"))
         for kind in kinds
     )
-    if kinds and not fits:
-        raise ToolError(f"{place} is {value!r:.60}: give a value of type {' or '.join(kinds)}")
-    choices = schema.get("enum")
-    if choices is not None and value not in choices:
-        raise ToolError(f"{place} is {value!r:.60}: {nearest(value, choices)}")

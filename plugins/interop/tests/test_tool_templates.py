@@ -8,7 +8,7 @@ from tests.chats import tool_tokenizer
 from tests.policies.test_tool_prompts import check_conversation
 
 trl = pytest.importorskip("trl", reason="make test-interop runs it, with TRL")
-QWEN, LLAMA = "tool_calls", "llama_tool_calls"
+QWEN, LLAMA, CODER = "tool_calls", "llama_tool_calls", "qwen3_coder_tool_calls"
 
 
 @pytest.mark.parametrize(
@@ -17,6 +17,7 @@ QWEN, LLAMA = "tool_calls", "llama_tool_calls"
         ("qwen2_5", QWEN),
         ("qwen3", QWEN),
         ("qwen3_instruct_2507", QWEN),
+        ("qwen3_5_nothink", CODER),
         ("llama3_1", LLAMA),
         ("llama3_2", LLAMA),
     ],

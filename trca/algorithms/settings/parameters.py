@@ -96,8 +96,9 @@ class TextParameters(
     """Tags of a response: action for a thought and an action; action_only for a model that does not
     reason; plan for a switch, a subgoal that the next prompt shows, and an action (HiPER);
     search_r1 for the <search> and <answer> of verl-agent; search_r1_growing and r1_answer for
-    Search-R1 with and without a search, each with its prompt; tool_calls, tool_calls_or_text and
-    llama_tool_calls for calls of tools (docs/tools.md); 'file.py:FORMAT' for your format."""
+    Search-R1 with and without a search, each with its prompt; tool_calls, tool_calls_or_text,
+    llama_tool_calls and qwen3_coder_tool_calls for calls of tools (docs/tools.md);
+    'file.py:FORMAT' for your format."""
     history_length: Count = 2
     """Past (observation, action) pairs in the prompt; with `chat`, past turns."""
     memory: bool = False

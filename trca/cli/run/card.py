@@ -29,6 +29,7 @@ _TAGS: Final = {
     "plan": "`<switch>KEEP or SWITCH</switch><subgoal>...</subgoal><action>...</action>`",
     "search_r1": _SEARCH_OR_ANSWER,
     "search_r1_growing": _SEARCH_OR_ANSWER,
+    "qwen3_coder_tool_calls": _CALLS,
     "r1_answer": "`<think>...</think><answer>...</answer>`",
 }
 _PROMPTS: Final = {
