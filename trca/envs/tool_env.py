@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 from trca.common.names import nearest
@@ -53,15 +54,18 @@ class ToolEnv(TextEnv):
 
     ``info`` also has ``tools``, and after a step ``tool_results``: one text per call.
 
-    The outcomes of several calls become one: rewards add up, the last call that states ``won`` or
-    ``score`` decides, a milestone of any call is a milestone, and the action is accepted if all its
-    calls are.
+    The outcomes of several calls become one: rewards add up, also by role, the last call that
+    states ``won`` or ``score`` decides, a milestone of any call is a milestone, and the action is
+    accepted if all its calls are.
     """
 
     @property
     @abstractmethod
     def tools(self) -> Sequence[Tool]:
-        """The tools of the current task, from ``reset`` to the end of the episode."""
+        """The tools of the current task, from ``reset`` to the end of the episode.
+
+        Two tools with one name, or a tool of another form, are a ``ValueError`` of ``reset``.
+        """
 
     @abstractmethod
     def call(self, name: str, arguments: dict[str, Any]) -> Outcome | str:
@@ -77,7 +81,7 @@ class ToolEnv(TextEnv):
 
         A subclass whose agent also speaks, such as to a user, overrides this method.
         """
-        names = ", ".join(self._by_name())
+        names = ", ".join(self._by_name)
         return Outcome(f"There is no call. Call one of the tools: {names}.", accepted=False)
 
     def take_action(self, action: str) -> Outcome:
@@ -94,6 +98,7 @@ class ToolEnv(TextEnv):
         self._results = tuple(outcome.observation for outcome in outcomes)
         last = outcomes[-1]
         milestones = [each.milestone for each in outcomes if each.milestone is not None]
+        games = [each.rewards for each in outcomes if each.rewards is not None]
         return Outcome(
             observation="\n\n".join(self._results),
             reward=sum(each.reward for each in outcomes),
@@ -103,25 +108,27 @@ class ToolEnv(TextEnv):
             won=next((each.won for each in outcomes[::-1] if each.won is not None), None),
             score=next((each.score for each in outcomes[::-1] if each.score is not None), None),
             milestone=any(milestones) if milestones else None,
+            rewards={role: sum(each.get(role, 0.0) for each in games) for role in games[-1]}
+            if games
+            else None,
         )
 
     def _outcome(self, call: Call) -> Outcome:
         try:
-            check_call(call, self._by_name())
+            check_call(call, self._by_name)
             answer = self.call(call.name, call.arguments)
         except ToolError as error:
             return Outcome(f"Error: {error}", accepted=False)
+        if not isinstance(answer, str | Outcome):
+            raise TypeError(f"call({call.name!r}) gave {answer!r:.60}: return a text or an Outcome")
         return Outcome(answer) if isinstance(answer, str) else answer
-
-    def _by_name(self) -> dict[str, Tool]:
-        return {each["function"]["name"]: each for each in self._tools}
 
     def _info(self, admissible: Sequence[str]) -> TextInfo:
         info = super()._info(admissible)
         if self._steps == 0:
-            self._tools = tuple(self.tools)
+            self._by_name = _checked(self.tools)
             self._results = ()
-        info["tools"], info["tool_results"] = self._tools, self._results
+        info["tools"], info["tool_results"] = tuple(self._by_name.values()), self._results
         return info
 
 
@@ -142,6 +149,28 @@ def tool(
     return {"type": "function", "function": about}
 
 
+def _checked(tools: Sequence[Tool]) -> dict[str, Tool]:
+    """The tools by name; refuses a tool whose calls would raise other errors than `ToolError`."""
+    by_name: dict[str, Tool] = {}
+    for each in tools:
+        try:
+            name, schema = each["function"]["name"], each["function"].get("parameters") or {}
+            if not isinstance(name, str):
+                raise TypeError("its name is no string")
+            for arguments in ({}, *({field: None} for field in schema.get("properties") or ())):
+                with suppress(ToolError):
+                    check_call(Call(name, arguments), {name: each})
+        except (AttributeError, KeyError, TypeError) as error:
+            raise ValueError(
+                f"the tool {each!r:.200} has another form than OpenAI's ({error!r}): write it with"
+                " trca.envs.tool"
+            ) from None
+        if name in by_name:
+            raise ValueError(f"two tools have the name {name!r}: rename one")
+        by_name[name] = each
+    return by_name
+
+
 def check_call(call: Call, tools: Mapping[str, Tool]) -> None:
     """Checks a call against the tools by name: names, and types and choices of arguments.
 
@@ -153,18 +182,18 @@ def check_call(call: Call, tools: Mapping[str, Tool]) -> None:
     if call.name not in tools:
         raise ToolError(f"unknown tool {call.name[:200]!r}: {nearest(call.name, tools)}")
     schema = tools[call.name]["function"].get("parameters") or {}
-    fields, arguments = schema.get("properties", {}), call.arguments
+    fields, arguments = schema.get("properties") or {}, call.arguments
     if not isinstance(arguments, dict):
         raise ToolError(f"the arguments of {call.name} are {arguments!r:.60}: give an object")
-    for name in schema.get("required", ()):
-        if name not in arguments:
-            raise ToolError(f"{call.name} lacks the argument {name!r}: add it")
     for name, value in arguments.items():
         if name in fields:
             _check_value(f"the argument {name!r} of {call.name}", value, fields[name])
         elif not schema.get("additionalProperties"):
             hint = nearest(name, fields)
             raise ToolError(f"{call.name} has no argument {name[:200]!r}: {hint}")
+    for name in schema.get("required") or ():
+        if name not in arguments:
+            raise ToolError(f"{call.name} lacks the argument {name!r}: add it")
 
 
 def _check_value(place: str, value: Any, schema: Any) -> None:

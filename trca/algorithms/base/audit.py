@@ -47,19 +47,20 @@ DECIDED: Final = 1.96
 class Branches:
     """Teacher that plays the first responses of a recorded rollout, then leaves the turn.
 
-    ``responses`` has the responses of each branch, by the number of its demonstration.
+    ``responses`` has the sampled ids of each branch, by the number of its demonstration. Their text
+    may have other ids, with which a conversation would not replay.
     """
 
     acts = True
 
     def __init__(self) -> None:
         """Starts without a branch."""
-        self.responses: list[list[str]] = []
+        self.responses: list[list[NDArray[np.int32]]] = []
 
     def action(self, view: View) -> None:
         """None: a recorded response may have no readable action."""
 
-    def response(self, request: GroupRequest, view: View, subgoal: str) -> str | None:
+    def response(self, request: GroupRequest, view: View, subgoal: str) -> NDArray[np.int32] | None:
         """See `trca.algorithms.rollouts.recording.Teacher`."""
         assert request.demonstration is not None
         responses, turn = self.responses[request.demonstration], len(view.rollout.steps)
@@ -173,8 +174,10 @@ def sample(runner: BranchRunner, tasks: int, size: int, seed: int) -> list[Rollo
     """Samples rollout groups of training tasks, as an iteration of training does.
 
     Raises:
-        ValueError: If no rollout is finished, or the rollouts are of a team.
+        ValueError: If no rollout is finished, the rollouts are of a team, or a program plays.
     """
+    if runner.config.settings.agent_program:
+        raise ValueError("trca audit branches episodes, and agent_program plays them: leave it out")
     panel = runner.panel(runner.config.settings.train_split)
     groups = [
         GroupRequest(k, task, panel.split, size, ("audit", seed))
@@ -257,7 +260,7 @@ class _NoLearner:
 
 def _state(rollout: Rollout, turn: int) -> tuple[object, ...]:
     """The key of a state: equal responses to one task lead to equal states."""
-    return (rollout.task_id, *(step.response for step in rollout.steps[:turn]))
+    return (rollout.task_id, *(step.response_ids.tobytes() for step in rollout.steps[:turn]))
 
 
 def _playouts(
@@ -277,7 +280,7 @@ def _playouts(
                 demonstration=len(branches),
             )
         )
-        branches.append([step.response for step in rollout.steps[:turn]])
+        branches.append([step.response_ids for step in rollout.steps[:turn]])
     batch = runner.sample(groups=requests)
     if batch.failures:
         lost = batch.failures[0]
