@@ -118,10 +118,11 @@ class Credit:
             from trca.algorithms.rules.beacon import BEACONParameters
             from trca.algorithms.rules.gigpo import GiGPOParameters
             from trca.algorithms.rules.trca import TRCAParameters
+            from trca.algorithms.settings.parameters import build
         finally:
             extras.postponed = before
         models = {"trca": TRCAParameters, "gigpo": GiGPOParameters, "beacon": BEACONParameters}
-        parameters = models[rule](**settings)
+        parameters = build(models[rule], settings)
         if isinstance(parameters, GiGPOParameters):
             needs = ["context" if parameters.anchor == "context" else "observation"]
         elif isinstance(parameters, TRCAParameters):
