@@ -196,7 +196,7 @@ def test_other_numbers_of_judgments_runs_and_rows_are_refused(played):
 def test_unknown_rules_and_settings_are_refused():
     with pytest.raises(ValueError, match="unknown credit rule 'grpo'"):
         Credit.bind("grpo")
-    with pytest.raises(ValueError, match="^unknown key 'lamda': did you mean 'lambda_'"):
+    with pytest.raises(ValueError, match=r"^unknown key 'lamda': did you mean 'lambda_'"):
         Credit.bind("trca", LIBRARY, lamda=0.5)
     with pytest.raises(ValueError, match=r"^lambda_ is 5: .* less than or equal to 1"):
         Credit.bind("trca", LIBRARY, lambda_=5)
