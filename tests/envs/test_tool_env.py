@@ -115,12 +115,12 @@ def test_a_call_that_does_not_fit_is_an_error_for_the_agent(env, call, error):
     ("declared", "error"),
     [
         ((tool("a", ""), tool("a", "")), "two tools have the name 'a'"),
-        (("a",), "the tool 'a' has another form than OpenAI's"),
-        (({"name": "a"},), "another form .*KeyError"),
-        ((tool(3, ""),), "another form .*its name is no string"),
-        ((tool("a", "", {"b": {"type": 5}}),), "another form"),
-        ((tool("a", "", {"b": {}, "c": {"enum": 5}}),), "another form"),
-        ((tool("a", "", {}, [["b"]]),), "another form"),
+        (("a",), "the tool 'a' is malformed .*write it with trca.envs.tool"),
+        (({"name": "a"},), "malformed .*KeyError"),
+        ((tool(3, ""),), "malformed .*its name is no string"),
+        ((tool("a", "", {"b": {"type": 5}}),), "malformed"),
+        ((tool("a", "", {"b": {}, "c": {"enum": 5}}),), "malformed"),
+        ((tool("a", "", {}, [["b"]]),), "malformed"),
     ],
 )
 def test_tools_whose_calls_would_fail_are_refused_at_reset(declared, error, monkeypatch):

@@ -161,10 +161,8 @@ def _checked(tools: Sequence[Tool]) -> dict[str, Tool]:
                 with suppress(ToolError):
                     check_call(Call(name, arguments), {name: each})
         except (AttributeError, KeyError, TypeError) as error:
-            raise ValueError(
-                f"the tool {each!r:.200} has another form than OpenAI's ({error!r}): write it with"
-                " trca.envs.tool"
-            ) from None
+            form = "write it with trca.envs.tool"
+            raise ValueError(f"the tool {each!r:.200} is malformed ({error!r}): {form}") from None
         if name in by_name:
             raise ValueError(f"two tools have the name {name!r}: rename one")
         by_name[name] = each

@@ -17,9 +17,9 @@ two bounds the agreement that any rule can have (`Audit.ceiling`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +44,7 @@ DECIDED: Final = 1.96
 """Standard errors between A(t) and zero for a step whose sign counts as known."""
 
 
+@dataclass
 class Branches:
     """Teacher that plays the first responses of a recorded rollout, then leaves the turn.
 
@@ -51,11 +52,8 @@ class Branches:
     may have other ids, with which a conversation would not replay.
     """
 
-    acts = True
-
-    def __init__(self) -> None:
-        """Starts without a branch."""
-        self.responses: list[list[NDArray[np.int32]]] = []
+    acts: ClassVar = True
+    responses: list[list[NDArray[np.int32]]] = field(default_factory=list)
 
     def action(self, view: View) -> None:
         """None: a recorded response may have no readable action."""
@@ -227,7 +225,8 @@ def audit(
     operators = next(iter(runner.operators().values()))
     batch = StepBatch.from_rollouts(rollouts, operators.categories)
     rows = np.flatnonzero(np.isin(batch.rollout, chosen))
-    sources = Sources(runner.config, runner, _NoLearner(), rollouts)
+    no_learner: Any = None  # `rules_of` has left out the rules that read one
+    sources = Sources(runner.config, runner, no_learner, rollouts)
     credit, skipped = dict[str, Floats](), dict[str, str]()
     for name, rule in rules.items():
         if lack := next(filter(None, (READS.get(r).lack(sources) for r in rule.reads)), None):
@@ -247,15 +246,6 @@ def audit(
         fired=np.column_stack([fired, ~fired.any(axis=1)]),
         playouts=len(states) * playouts,
     )
-
-
-class _NoLearner:
-    """The learners of an audit."""
-
-    def score(self, *tokens: object) -> list[NDArray[np.float32]]:
-        raise NotImplementedError
-
-    values = score
 
 
 def _state(rollout: Rollout, turn: int) -> tuple[object, ...]:
