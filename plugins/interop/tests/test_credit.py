@@ -190,7 +190,9 @@ def test_other_numbers_of_judgments_runs_and_rows_are_refused(played):
     with pytest.raises(ValueError, match=r"row 0 has \d annotated steps and \d runs"):
         Credit.bind("gigpo")(groups, ids, annotations, mask)
     annotations[0] = annotations[0][::-1]
-    with pytest.raises(ValueError, match="annotations of row 0 are not in order: sort them by step"):
+    with pytest.raises(
+        ValueError, match="annotations of row 0 are not in order: sort them by step"
+    ):
         Credit.bind("gigpo")(groups, ids, annotations, mask)
     with pytest.raises(ValueError, match="1 groups, 2 rollouts, 1 annotations and 1 rows"):
         Credit.bind("gigpo")(["a"], ["b", "c"], [None], np.ones((1, 1)))

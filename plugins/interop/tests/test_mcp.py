@@ -119,19 +119,12 @@ def test_a_server_that_does_not_start_is_named(env, monkeypatch):
         env.reset()
 
 
-@pytest.mark.parametrize(
-    ("method", "what", "form"),
-    [
-        ("initialize", "to start", "InitializeResult"),
-        ("tools/list", "the list of tools", "ListToolsResult"),
-        ("tools/call", "lie", "CallToolResult"),
-    ],
-)
-def test_a_result_of_another_form_names_the_server(env, monkeypatch, method, what, form):
+@pytest.mark.parametrize("method", ["initialize", "tools/list", "tools/call"])
+def test_a_result_of_another_form_names_the_server(env, monkeypatch, method):
     lying = SERVER.with_name("lying_server.py")
     monkeypatch.setattr(Counting, "command", f"{sys.executable} {lying} {method}")
     monkeypatch.setattr(Counting, "prepare", lambda self: "Begin.")
-    with pytest.raises(RuntimeError, match=rf"lying_server.* failed \({what}\): .*{form}"):
+    with pytest.raises(RuntimeError, match=rf"lying_server\.py {method}' failed .*: .*Result"):
         _ = env.reset(), env.step('{"name": "lie"}')
 
 

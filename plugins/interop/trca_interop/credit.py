@@ -189,7 +189,9 @@ class Credit:
                 advantages[row, of_row] = of_steps[steps[0]]
                 continue
             if steps != sorted(steps):
-                raise ValueError(f"the annotations of row {row} are not in order: sort them by step")
+                raise ValueError(
+                    f"the annotations of row {row} are not in order: sort them by step"
+                )
             runs = np.cumsum(np.diff(of_row, prepend=False) & of_row) - 1
             if runs[-1] >= len(steps):
                 raise ValueError(

@@ -342,10 +342,8 @@ class Preflight:
         if self.settings.model == TINY:
             return {}
         template = "paper" if self.settings.template == "chat" else self.settings.template
-        changes: dict[str, Any] = {"template": template, "chat_template_kwargs": {}}
-        if self.settings.calls_tools:
-            changes["response_format"] = "action"
-        return changes
+        form = "action" if self.settings.calls_tools else self.settings.response_format
+        return {"template": template, "chat_template_kwargs": {}, "response_format": form}
 
     def _slow_dtype(self) -> str:
         """A note on bfloat16 on a processor without its instructions; empty if not needed."""
