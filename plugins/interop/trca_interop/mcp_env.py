@@ -205,7 +205,7 @@ class _Connection:
             task = asyncio.ensure_future(work)
             tasks = {task, self._task}
             await asyncio.wait(tasks, timeout=self._timeout_s, return_when=asyncio.FIRST_COMPLETED)
-            ended = task if task.done() else self._task
+            ended: asyncio.Future[Any] = task if task.done() else self._task
             task.cancel()
             if not ended.done():
                 raise RuntimeError(

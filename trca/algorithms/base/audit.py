@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,7 +52,7 @@ class Branches:
     may have other ids, with which a conversation would not replay.
     """
 
-    acts: ClassVar = True
+    acts = True
     responses: list[list[NDArray[np.int32]]] = field(default_factory=list)
 
     def action(self, view: View) -> None:
