@@ -121,7 +121,11 @@ class Credit:
             from trca.algorithms.settings.parameters import build
         finally:
             extras.postponed = before
-        models = {"trca": TRCAParameters, "gigpo": GiGPOParameters, "beacon": BEACONParameters}
+        models: dict[str, type[TRCAParameters | GiGPOParameters | BEACONParameters]] = {
+            "trca": TRCAParameters,
+            "gigpo": GiGPOParameters,
+            "beacon": BEACONParameters,
+        }
         parameters = build(models[rule], settings)
         if isinstance(parameters, GiGPOParameters):
             needs = ["context" if parameters.anchor == "context" else "observation"]
