@@ -2,7 +2,7 @@
 
 python matches.py MODEL [--rollouts 40]
 
-MODEL is the folder that ``trca export RUN@last MODEL`` writes, with a policy for each role.
+MODEL is the folder that ``trca export RUN@last --to MODEL`` writes, with a policy for each role.
 """
 
 from __future__ import annotations

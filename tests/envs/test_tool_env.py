@@ -111,6 +111,44 @@ def test_a_call_that_does_not_fit_is_an_error_for_the_agent(env, call, error):
     assert (reward, terminated, info["parsed"], info["accepted"]) == (0.0, False, True, False)
 
 
+@pytest.mark.parametrize(
+    ("declared", "error"),
+    [
+        ((tool("a", ""), tool("a", "")), "two tools have the name 'a'"),
+        (("a",), "the tool 'a' is malformed .*write it with trca.envs.tool"),
+        (({"name": "a"},), "malformed .*KeyError"),
+        ((tool(3, ""),), "malformed .*its name is not a string"),
+        ((tool("a", "", {"b": {"type": 5}}),), "malformed"),
+        ((tool("a", "", {"b": {}, "c": {"enum": 5}}),), "malformed"),
+        ((tool("a", "", {}, [["b"]]),), "malformed"),
+    ],
+)
+def test_tools_whose_calls_would_fail_are_refused_at_reset(declared, error, monkeypatch):
+    monkeypatch.setattr(Safe, "tools", declared)
+    with pytest.raises(ValueError, match=error):
+        make(Safe).reset()
+
+
+def test_empty_parts_of_a_schema_may_be_null(monkeypatch):
+    parameters = {"type": "object", "properties": None, "required": None}
+    declared = ({"function": {"name": "open", "parameters": parameters}},)
+    monkeypatch.setattr(Safe, "tools", declared)
+    assert make_started(make(Safe)).step(calls(("open", {})))[0] == "shut"
+
+
+def test_a_call_that_returns_nothing_is_an_error_with_its_fix(env, monkeypatch):
+    monkeypatch.setattr(Safe, "call", lambda self, name, arguments: None)
+    with pytest.raises(TypeError, match=r"call\('open'\) gave None: return a text or an Outcome"):
+        env.step(calls(("open", {})))
+
+
+def test_the_roles_of_a_game_get_the_rewards_of_all_calls(env, monkeypatch):
+    given = iter([{"a": 1.0, "b": -1.0}, {"a": 0.5, "b": 0.0}])
+    monkeypatch.setattr(Safe, "call", lambda *_: Outcome("", rewards=next(given)))
+    info = env.step(calls(("open", {}), ("open", {})))[4]
+    assert info["rewards"] == {"a": 1.5, "b": -1.0}
+
+
 def test_a_schema_may_allow_any_argument(env):
     assert env.step(calls(("say", {"a": 1})))[0] == 'You say {"a": 1}.'
 

@@ -143,11 +143,7 @@ def read_tool_calls_or_text(response: str) -> Reading:
 
 def write_tags(thought: str, action: str) -> str:
     """Writes the calls of an action as Qwen and Hermes do, without a thought."""
-    calls = [
-        f'{_OPEN}\n{{"name": {_json(call.name)}, "arguments": {_json(call.arguments)}}}\n{_CLOSE}'
-        for call in read_calls(action)
-    ]
-    return "\n".join(calls) or action
+    return _written(action, f'{_OPEN}\n{{"name": %s, "arguments": %s}}\n{_CLOSE}', "\n")
 
 
 def write_functions(thought: str, action: str) -> str:
@@ -158,11 +154,12 @@ def write_functions(thought: str, action: str) -> str:
 
 def write_objects(thought: str, action: str) -> str:
     """Writes the calls of an action as Llama 3 does, without a thought."""
-    calls = [
-        f'{{"name": {_json(call.name)}, "parameters": {_json(call.arguments)}}}'
-        for call in read_calls(action)
-    ]
-    return "; ".join(calls) or action
+    return _written(action, '{"name": %s, "parameters": %s}', "; ")
+
+
+def _written(action: str, form: str, between: str) -> str:
+    calls = [form % (_json(call.name), _json(call.arguments)) for call in read_calls(action)]
+    return between.join(calls) or action
 
 
 def _calls(response: str) -> tuple[list[Call | None], tuple[int, int]]:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 from trca.common.names import nearest
@@ -55,15 +56,18 @@ class ToolEnv(TextEnv):
 
     ``info`` also has ``tools``, and after a step ``tool_results``: one text per call.
 
-    The outcomes of several calls become one: rewards add up, the last call that states ``won`` or
-    ``score`` decides, a milestone of any call is a milestone, and the action is accepted if all its
-    calls are.
+    The outcomes of several calls become one: rewards add up, also by role, the last call that
+    states ``won`` or ``score`` decides, a milestone of any call is a milestone, and the action is
+    accepted if all its calls are.
     """
 
     @property
     @abstractmethod
     def tools(self) -> Sequence[Tool]:
-        """The tools of the current task, from ``reset`` to the end of the episode."""
+        """The tools of the current task, from ``reset`` to the end of the episode.
+
+        Two tools with one name, or a tool of another form, are a ``ValueError`` of ``reset``.
+        """
 
     @abstractmethod
     def call(self, name: str, arguments: dict[str, Any]) -> Outcome | str:
@@ -79,7 +83,7 @@ class ToolEnv(TextEnv):
 
         A subclass whose agent also speaks, such as to a user, overrides this method.
         """
-        names = ", ".join(self._by_name())
+        names = ", ".join(self._by_name)
         return Outcome(f"There is no call. Call one of the tools: {names}.", accepted=False)
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
@@ -89,7 +93,7 @@ class ToolEnv(TextEnv):
         arguments as text. The adapter reads the action with the values.
         """
         self._check_started()
-        calls, tools = read_calls(as_action(action)), self._by_name()
+        calls, tools = read_calls(as_action(action)), self._by_name
         typed = tuple(_with_types(call, tools) for call in calls)
         return super().step(action if typed == calls else write_calls(typed))
 
@@ -107,6 +111,7 @@ class ToolEnv(TextEnv):
         self._results = tuple(outcome.observation for outcome in outcomes)
         last = outcomes[-1]
         milestones = [each.milestone for each in outcomes if each.milestone is not None]
+        games = [each.rewards for each in outcomes if each.rewards is not None]
         return Outcome(
             observation="\n\n".join(self._results),
             reward=sum(each.reward for each in outcomes),
@@ -116,25 +121,27 @@ class ToolEnv(TextEnv):
             won=next((each.won for each in outcomes[::-1] if each.won is not None), None),
             score=next((each.score for each in outcomes[::-1] if each.score is not None), None),
             milestone=any(milestones) if milestones else None,
+            rewards={role: sum(each.get(role, 0.0) for each in games) for role in games[-1]}
+            if games
+            else None,
         )
 
     def _outcome(self, call: Call) -> Outcome:
         try:
-            check_call(call, self._by_name())
+            check_call(call, self._by_name)
             answer = self.call(call.name, call.arguments)
         except ToolError as error:
             return Outcome(f"Error: {error}", accepted=False)
+        if not isinstance(answer, str | Outcome):
+            raise TypeError(f"call({call.name!r}) gave {answer!r:.60}: return a text or an Outcome")
         return Outcome(answer) if isinstance(answer, str) else answer
-
-    def _by_name(self) -> dict[str, Tool]:
-        return {each["function"]["name"]: each for each in self._tools}
 
     def _info(self, admissible: Sequence[str]) -> TextInfo:
         info = super()._info(admissible)
         if self._steps == 0:
-            self._tools = tuple(self.tools)
+            self._by_name = _checked(self.tools)
             self._results = ()
-        info["tools"], info["tool_results"] = self._tools, self._results
+        info["tools"], info["tool_results"] = tuple(self._by_name.values()), self._results
         return info
 
 
@@ -155,6 +162,27 @@ def tool(
     return {"type": "function", "function": about}
 
 
+def _checked(tools: Sequence[Tool]) -> dict[str, Tool]:
+    """The tools by name; refuses a tool whose calls would raise other errors than `ToolError`."""
+    by_name: dict[str, Tool] = {}
+    for each in tools:
+        try:
+            name = each["function"]["name"]
+            if not isinstance(name, str):
+                raise TypeError("its name is not a string")
+            fields = _schema(each).get("properties") or ()
+            for arguments in ({}, *({field: None} for field in fields)):
+                with suppress(ToolError):
+                    check_call(Call(name, arguments), {name: each})
+        except (AttributeError, KeyError, TypeError) as error:
+            form = "write it with trca.envs.tool"
+            raise ValueError(f"the tool {each!r:.200} is malformed ({error!r}): {form}") from None
+        if name in by_name:
+            raise ValueError(f"two tools have the name {name!r}: rename one")
+        by_name[name] = each
+    return by_name
+
+
 def check_call(call: Call, tools: Mapping[str, Tool]) -> None:
     """Checks a call against the tools by name: names, and types and choices of arguments.
 
@@ -166,18 +194,18 @@ def check_call(call: Call, tools: Mapping[str, Tool]) -> None:
     if call.name not in tools:
         raise ToolError(f"unknown tool {call.name[:200]!r}: {nearest(call.name, tools)}")
     schema = _schema(tools[call.name])
-    fields, arguments = schema.get("properties", {}), call.arguments
+    fields, arguments = schema.get("properties") or {}, call.arguments
     if not isinstance(arguments, dict):
         raise ToolError(f"the arguments of {call.name} are {arguments!r:.60}: give an object")
-    for name in schema.get("required", ()):
-        if name not in arguments:
-            raise ToolError(f"{call.name} lacks the argument {name!r}: add it")
     for name, value in arguments.items():
         if name in fields:
             _check_value(f"the argument {name!r} of {call.name}", value, fields[name])
         elif not schema.get("additionalProperties"):
             hint = nearest(name, fields)
             raise ToolError(f"{call.name} has no argument {name[:200]!r}: {hint}")
+    for name in schema.get("required") or ():
+        if name not in arguments:
+            raise ToolError(f"{call.name} lacks the argument {name!r}: add it")
 
 
 def _schema(tool: Tool) -> dict[str, Any]:
@@ -197,7 +225,7 @@ def _with_types(call: Call, tools: Mapping[str, Tool]) -> Call:
     """The call with values in place of strings, where the schema allows no strings."""
     if call.name not in tools or not isinstance(call.arguments, dict):
         return call
-    fields = _schema(tools[call.name]).get("properties", {})
+    fields = _schema(tools[call.name]).get("properties") or {}
     values = {name: _value(each, fields.get(name)) for name, each in call.arguments.items()}
     return call._replace(arguments=values)
 

@@ -36,6 +36,7 @@ from fastapi.responses import JSONResponse
 from jinja2 import TemplateError
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from starlette.exceptions import HTTPException
 
 from trca.policies.engines.engine import Completion, Request, SamplingParams
 from trca.policies.prompts import Prompter
@@ -149,7 +150,7 @@ class _Asked(BaseModel):
     messages: Annotated[list[_Message], Field(min_length=1)]
     model: str = "policy"
     user: str | None = None
-    temperature: Annotated[float, Field(ge=0.0)] | None = None
+    temperature: Annotated[float, Field(ge=0.0, allow_inf_nan=False)] | None = None
     max_tokens: _Limit | None = None
     max_completion_tokens: _Limit | None = None
     stop: _Stop | list[_Stop] | None = None
@@ -186,7 +187,7 @@ class Gateway:
         self._app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
         self._app.post("/rollouts/{name}/v1/chat/completions")(self._complete)
         self._app.exception_handler(_RefusedError)(_refusal)
-        self._app.exception_handler(404)(_refusal)
+        self._app.exception_handler(HTTPException)(_refusal)
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[None]:

@@ -29,6 +29,7 @@ from trca.envs.demonstrations import DEMONSTRATION, Demonstrations
 from trca.envs.responses import ACTION_FORMAT, ResponseFormat
 from trca.envs.text_env import DEFAULT_AGENT
 from trca.policies.prompts import compact_prompt, with_subgoal
+from trca.policies.prompts.texts import listed_actions
 
 Row = tuple[list[int], list[int]]
 """Ids of a prompt and its response."""
@@ -119,7 +120,6 @@ def demonstrate(
         while not over:
             agent = info.get("agent", DEFAULT_AGENT)
             past, subgoal = pasts[agent], subgoals[agent]
-            listed = () if "tools" in info else info["admissible_actions"]
             prompt = compact_prompt(
                 with_subgoal(info["task"], subgoal),
                 len(past),
@@ -127,7 +127,9 @@ def demonstrate(
                 past[-history_length:] if history_length else (),
                 info.get("memory", ""),
                 observation,
-                [a for a in listed if a not in inner.idle_actions],
+                listed_actions(
+                    info["admissible_actions"], info.get("tools", ()), inner.idle_actions
+                ),
             )
             action = info[DEMONSTRATION].action
             response, subgoals[agent] = info[DEMONSTRATION].respond(response_format, subgoal)

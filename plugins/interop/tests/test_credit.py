@@ -189,6 +189,11 @@ def test_other_numbers_of_judgments_runs_and_rows_are_refused(played):
     annotations[0] = annotations[0][:-1]
     with pytest.raises(ValueError, match=r"row 0 has \d annotated steps and \d runs"):
         Credit.bind("gigpo")(groups, ids, annotations, mask)
+    annotations[0] = annotations[0][::-1]
+    with pytest.raises(
+        ValueError, match="annotations of row 0 are not in order: sort them by step"
+    ):
+        Credit.bind("gigpo")(groups, ids, annotations, mask)
     with pytest.raises(ValueError, match="1 groups, 2 rollouts, 1 annotations and 1 rows"):
         Credit.bind("gigpo")(["a"], ["b", "c"], [None], np.ones((1, 1)))
 
@@ -196,8 +201,10 @@ def test_other_numbers_of_judgments_runs_and_rows_are_refused(played):
 def test_unknown_rules_and_settings_are_refused():
     with pytest.raises(ValueError, match="unknown credit rule 'grpo'"):
         Credit.bind("grpo")
-    with pytest.raises(ValueError, match="lamda"):
+    with pytest.raises(ValueError, match=r"^unknown key 'lamda': did you mean 'lambda_'"):
         Credit.bind("trca", LIBRARY, lamda=0.5)
+    with pytest.raises(ValueError, match=r"^lambda_ is 5: .* less than or equal to 1"):
+        Credit.bind("trca", LIBRARY, lambda_=5)
     with pytest.raises(ValueError, match="'trca' reads judgments: name their library"):
         Credit.bind("trca")
 

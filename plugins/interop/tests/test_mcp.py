@@ -22,7 +22,7 @@ class Counting(MCPEnv):
 
     command = f"{sys.executable} {SERVER}"
     variables = {"START": "2"}  # noqa: RUF012
-    timeout_s = 30.0
+    timeout_s = 300.0  # the machine may be busy
     task_ids = ("5", "7")
     instruction = property(lambda self: f"count to {self.task}.")
 
@@ -99,8 +99,12 @@ def test_a_server_that_hangs_or_ends_is_an_error_of_the_environment(env, monkeyp
 
 def test_a_server_that_does_not_start_is_named(env, monkeypatch):
     monkeypatch.setattr(Counting, "command", f"{sys.executable} -c 'import no_such_module'")
-    with pytest.raises(RuntimeError, match=r"failed \(to start\): .*ModuleNotFoundError"):
+    wanted = r"failed \(to start\): Connection closed; ModuleNotFoundError"
+    with pytest.raises(RuntimeError, match=wanted):
         env.reset()
+    folder = env.unwrapped.folder
+    env.close()
+    assert not folder.exists()
     silent = f"{sys.executable} -c 'import time; time.sleep(60)'"
     monkeypatch.setattr(Counting, "command", silent)
     monkeypatch.setattr(Counting, "timeout_s", 1.0)
@@ -110,6 +114,18 @@ def test_a_server_that_does_not_start_is_named(env, monkeypatch):
     monkeypatch.setattr(Counting, "command", "no-such-server")
     with pytest.raises(RuntimeError, match="no-such-server"):
         env.reset()
+    monkeypatch.setattr(Counting, "command", " ")
+    with pytest.raises(ValueError, match=r"Counting\.command is empty"):
+        env.reset()
+
+
+@pytest.mark.parametrize("method", ["initialize", "tools/list", "tools/call"])
+def test_a_result_of_another_form_names_the_server(env, monkeypatch, method):
+    lying = SERVER.with_name("lying_server.py")
+    monkeypatch.setattr(Counting, "command", f"{sys.executable} {lying} {method}")
+    monkeypatch.setattr(Counting, "prepare", lambda self: "Begin.")
+    with pytest.raises(RuntimeError, match=rf"lying_server\.py {method}' failed .*: .*Result"):
+        _ = env.reset(), env.step('{"name": "lie"}')
 
 
 @pytest.mark.skipif(not shutil.which("mcp-server-memory"), reason="needs the npm package")

@@ -75,6 +75,9 @@ def test_rows_that_lack_something_are_refused(played):
         ({"_ng_task_index": None}, "no _ng_task_index: give rows of NeMo Gym"),
         ({"info": {}}, "rollout 0 of task 0 has no 'trca' in info"),
         ({"reward": 7.0}, r"has the reward 7.0, and its annotations have"),
+        ({"reward": None}, r"has the reward None, and its annotations have"),
+        ({"info": {"trca": "[]"}}, r"rollout 0 of task 0 has '\[\]' as annotation: write"),
+        ({"info": {"trca": [{"step": 0}]}}, "rollout 0 of task 0: the annotation lacks reward"),
         ({"response": {"output": []}}, "annotations and 0 items with generation_token_ids"),
     ):
         with pytest.raises(ValueError, match=words):

@@ -118,10 +118,15 @@ class Credit:
             from trca.algorithms.rules.beacon import BEACONParameters
             from trca.algorithms.rules.gigpo import GiGPOParameters
             from trca.algorithms.rules.trca import TRCAParameters
+            from trca.algorithms.settings.parameters import build
         finally:
             extras.postponed = before
-        models = {"trca": TRCAParameters, "gigpo": GiGPOParameters, "beacon": BEACONParameters}
-        parameters = models[rule](**settings)
+        models: dict[str, type[TRCAParameters | GiGPOParameters | BEACONParameters]] = {
+            "trca": TRCAParameters,
+            "gigpo": GiGPOParameters,
+            "beacon": BEACONParameters,
+        }
+        parameters = build(models[rule], settings)
         if isinstance(parameters, GiGPOParameters):
             needs = ["context" if parameters.anchor == "context" else "observation"]
         elif isinstance(parameters, TRCAParameters):
@@ -187,6 +192,10 @@ class Credit:
             if isinstance(annotations[row], Mapping):
                 advantages[row, of_row] = of_steps[steps[0]]
                 continue
+            if steps != sorted(steps):
+                raise ValueError(
+                    f"the annotations of row {row} are not in order: sort them by step"
+                )
             runs = np.cumsum(np.diff(of_row, prepend=False) & of_row) - 1
             if runs[-1] >= len(steps):
                 raise ValueError(

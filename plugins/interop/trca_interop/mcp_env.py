@@ -1,7 +1,7 @@
 """`MCPEnv`: a server of the Model Context Protocol as an environment with tools.
 
-Messages of a server are untrusted input: the client checks their form, and long texts are cut. Any
-fault of the server is a `RuntimeError`, which makes the rollout missing.
+Messages of a server are untrusted input: the client checks their form, `ToolEnv` the schemas of the
+tools, and long texts are cut. A fault of the server is an error that makes the rollout missing.
 """
 
 from __future__ import annotations
@@ -60,12 +60,13 @@ class MCPEnv(Uncopied, ToolEnv):
     """
 
     waits = True
-    command: ClassVar[str]
+    command: ClassVar[str] = ""
     variables: ClassVar[Mapping[str, str]] = {}
     timeout_s: ClassVar[float] = 60.0
     task: str
     folder: Path
     _connection: _Connection | None = None
+    _place: TemporaryDirectory[str] | None = None
 
     @abstractmethod
     def solved(self) -> bool:
@@ -85,13 +86,20 @@ class MCPEnv(Uncopied, ToolEnv):
         return self._connected().call(name, arguments)
 
     def start_task(self, task_id: str, options: dict[str, Any]) -> str:
-        """Starts a server for the task."""
+        """Starts a server for the task.
+
+        Raises:
+            RuntimeError: If the server does not start.
+            ValueError: Without a command.
+        """
         self.close()
         self.task = task_id
         self._place = TemporaryDirectory(prefix="trca-mcp-", ignore_cleanup_errors=True)
         self.folder = Path(self._place.name)
         filled = {k: v.replace("{folder}", str(self.folder)) for k, v in self.variables.items()}
         command = [p.replace("{folder}", str(self.folder)) for p in shlex.split(self.command)]
+        if not command:
+            raise ValueError(f"{type(self).__name__}.command is empty: write the server's command")
         self._connection = _Connection(command, filled, self.timeout_s)
         return self.prepare()
 
@@ -105,8 +113,9 @@ class MCPEnv(Uncopied, ToolEnv):
         """Ends the server."""
         if self._connection is not None:
             self._connection.close()
-            self._connection = None
+        if self._place is not None:  # also after a server that did not start
             self._place.cleanup()
+        self._connection = self._place = None
 
     def _connected(self) -> _Connection:
         if self._connection is None:
@@ -146,10 +155,11 @@ class _Connection:
         """
         try:
             result = self._wait(self._client.call_tool(name, arguments), name)
-        except self._mcp.MCPError as error:
-            if error.code in _INVALID:
-                raise ToolError(short_line(str(error), 400)) from None
-            raise self._failure(name, error) from error
+        except RuntimeError as failure:
+            error = failure.__cause__
+            if isinstance(error, self._mcp.MCPError) and error.code in _INVALID:
+                raise ToolError(short_line(error, 400)) from None
+            raise
         parts = (getattr(part, "text", f"[{part.type}]") for part in result.content)
         text = "\n".join(parts)[:LONGEST]
         if result.is_error:
@@ -195,21 +205,24 @@ class _Connection:
             task = asyncio.ensure_future(work)
             tasks = {task, self._task}
             await asyncio.wait(tasks, timeout=self._timeout_s, return_when=asyncio.FIRST_COMPLETED)
-            if task.done():
-                return task.result()
+            ended: asyncio.Future[Any] = task if task.done() else self._task
             task.cancel()
-            if not self._task.done():
+            if not ended.done():
                 raise RuntimeError(
                     f"the MCP server {self._name!r} has not answered in {self._timeout_s:g} s"
                     f" ({what}): raise timeout_s, or look for the reason in the server"
                 )
-            error = None if self._task.cancelled() else self._task.exception()
+            error = None if ended.cancelled() else ended.exception()
+            if ended is task and error is None:
+                return task.result()
             raise self._failure(what, error) from error
 
         return self._loop.run_until_complete(limited())
 
     def _failure(self, what: str, error: BaseException | None) -> RuntimeError:
         """The error of a server that failed, with the last line of the server's errors."""
+        while isinstance(error, BaseExceptionGroup):  # of the client's tasks
+            error = error.exceptions[0]
         self._errors.seek(0)
         last = self._errors.read()[-LONGEST:].strip().rpartition("\n")[2]
         reason = short_line(f"{error}; {last}" if last else f"{error}", 400)

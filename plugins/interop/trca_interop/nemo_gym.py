@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from trca_interop.credit import COLUMN, Credit
+from trca_interop.credit import COLUMN, Credit, steps_of
 from trca_interop.turns import turn_advantages
 
 _TASK: Final = "_ng_task_index"
@@ -81,16 +81,17 @@ def _place(row: Mapping[str, Any]) -> str:
 def _annotations(row: Mapping[str, Any]) -> Sequence[Any]:
     if missing := [name for name in (_TASK, _ROLLOUT) if row.get(name) is None]:
         raise ValueError(f"a row has no {' and no '.join(missing)}: give rows of NeMo Gym")
-    annotations: Sequence[Any] | None = (row.get("info") or {}).get(COLUMN)
+    annotations = (row.get("info") or {}).get(COLUMN)
     if not annotations:
         raise ValueError(
             f"{_place(row)} has no {COLUMN!r} in info: return the annotations of all steps, made by"
             " trca_interop.credit.annotate, in the info of every step"
         )
-    total = sum(annotation["reward"] for annotation in annotations)
-    if not np.isclose(total, row["reward"]):
+    steps, reward = steps_of(annotations, ("step", "reward"), 0, _place(row)), row.get("reward")
+    total = sum(step["reward"] for step in steps)
+    if not isinstance(reward, int | float | np.number) or not np.isclose(total, reward):
         raise ValueError(
-            f"{_place(row)} has the reward {row['reward']}, and its annotations have {total}:"
-            " return the rewards of the annotations from step()"
+            f"{_place(row)} has the reward {reward!r}, and its annotations have {total}: return the"
+            " rewards of the annotations from step()"
         )
-    return annotations
+    return steps

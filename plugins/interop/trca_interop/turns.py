@@ -28,14 +28,9 @@ def turn_advantages(
     Returns:
         N arrays, float64 (T,) each.
     """
-    rows = [
-        (group, rollout, annotation)
-        for group, rollout, turns in zip(groups, rollouts, annotations, strict=True)
-        for annotation in turns
-    ]
-    if not rows:
-        return [np.empty(0) for _ in annotations]
-    of_group, of_rollout, of_turn = zip(*rows, strict=True)
-    of_rows = credit(of_group, of_rollout, of_turn, np.ones((len(rows), 1), bool))[:, 0]
-    ends = np.cumsum([len(turns) for turns in annotations])
-    return np.split(of_rows, ends[:-1])
+    lengths = [len(turns) for turns in annotations]
+    # a token for each turn, with a gap before the next
+    mask = np.arange(2 * max(lengths, default=0)) < 2 * np.array(lengths)[:, None]
+    mask[:, 1::2] = False
+    values = credit(groups, rollouts, annotations, mask)
+    return [row[: 2 * length : 2] for row, length in zip(values, lengths, strict=True)]

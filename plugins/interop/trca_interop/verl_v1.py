@@ -7,8 +7,7 @@ and a row's key ``{uid}_{session}_{index}`` has the rollout, which may have seve
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping, Sequence
 from contextvars import ContextVar
 from functools import wraps
 from importlib import import_module
@@ -39,8 +38,11 @@ def find_columns(trainer: type, names: Collection[str]) -> None:
         queue = import_module("transfer_queue")
         place = {"keys": batch.keys, "partition_id": batch.partition_id}
         extra = queue.kv_batch_get(**place, select_fields=[_FIELD]).pop(_FIELD).tolist()
-        with _given(columns(batch.keys, batch.tags, extra)):
+        token = _COLUMNS.set(columns(batch.keys, batch.tags, extra))
+        try:
             return original(self, batch, metrics)
+        finally:
+            _COLUMNS.reset(token)
 
     trainer._compute_advantage = _compute_advantage  # type: ignore[attr-defined]
 
@@ -75,12 +77,3 @@ def columns(
 def found_columns() -> Mapping[str, Any]:
     """The columns of the batch whose advantages the v1 trainer computes; else empty."""
     return _COLUMNS.get() or {}
-
-
-@contextmanager
-def _given(found: Mapping[str, Any]) -> Iterator[None]:
-    token = _COLUMNS.set(found)
-    try:
-        yield
-    finally:
-        _COLUMNS.reset(token)

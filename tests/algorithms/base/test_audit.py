@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tests import toy
+from tests.chats import save_chat_model, smollm2_tokenizer
 from trca.algorithms import local_runner
 from trca.algorithms.base.audit import BranchRunner, audit, rules_of, sample
 from trca.algorithms.rollouts.batch import GroupRequest
@@ -146,8 +147,33 @@ def test_a_missing_playout_is_an_error(make_runner):
 
 def test_a_teacher_leaves_later_turns_to_the_policy(runner):
     (rollout, *_) = sample(runner, tasks=1, size=4, seed=3)
-    runner.branches.responses.append([rollout.steps[0].response])
+    runner.branches.responses.append([rollout.steps[0].response_ids])
     request = GroupRequest(0, rollout.task_id, rollout.split, 6, ("x",), demonstration=0)
     played = runner.sample(groups=[request]).rollouts
     assert {each.steps[0].response for each in played} == {rollout.steps[0].response}
     assert len({each.steps[1].response for each in played if len(each.steps) > 1}) > 1
+
+
+class Speller(Uniform):
+    """Spells the actions: its ids are not the ids of the tokenizer for the same text."""
+
+    def __init__(self, spec):
+        super().__init__(spec)
+        tokenizer = load_tokenizer(spec.model)
+        said = [tokenizer.decode(ids) for ids in self._said]
+        spelled = [[i for sign in text for i in tokenizer.encode(sign)] for text in said]
+        assert all(len(a) > len(b) for a, b in zip(spelled, self._said, strict=True))
+        self._said = [np.array(ids, np.int32) for ids in spelled]
+
+
+def test_a_conversation_replays_the_sampled_ids(make_config, tmp_path):
+    model = str(save_chat_model(tmp_path / "model", smollm2_tokenizer()))
+    chat = {"model": model, "template": "chat", "max_prompt_tokens": 2000, "max_new_tokens": 64}
+    config = make_config(
+        env_config={"max_steps": LIMIT}, engine=f"{__name__}:Speller", history_length=9, **chat
+    )
+    runner = local_runner(config, BranchRunner)
+    rollouts = sample(runner, tasks=2, size=4, seed=0)
+    found = audit(runner, rollouts, {}, branched=4, playouts=8, seed=0)
+    runner.stop()
+    assert np.abs(found.executed).max() > 0.0

@@ -10,6 +10,7 @@ from ray.tune.registry import register_env
 from tests.stones import TEAM, Stones
 from trca.algorithms import GRPOConfig, TurnPPOConfig, export
 from trca.algorithms.base.evaluation import evaluate_panel, local_runner
+from trca.algorithms.rollouts.batch import GroupRequest
 from trca.envs import make
 from trca.records import by_agent, by_episode
 
@@ -156,11 +157,21 @@ def test_a_frozen_role_never_learns_in_self_play(build, make_game):
     assert modules == {("first", "first"), ("second", "second_frozen_0")}
 
 
+def test_only_roles_with_a_trained_policy_take_turns(make_game):
+    config = make_game(frozen_copies=1).multi_agent(policies_to_train=["second"])
+    config.validate()
+    for number in range(4):
+        group = GroupRequest(number, "4", "train", 2, ("key",), progress=0.0)
+        assert config.module_of("second", group) == "second"
+        assert config.module_of("first", group) == "first_frozen_0"
+
+
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
         ({"tasks_per_iteration": 1}, "set tasks_per_iteration to 2"),
         ({"frozen_copy_interval": 0}, "frozen_copy_interval"),
+        ({"role_policies": {"first": "a", "second": "a_frozen_0"}}, "'a_frozen_0' has the name of"),
     ],
 )
 def test_what_self_play_cannot_do_is_refused(make_game, settings, words):

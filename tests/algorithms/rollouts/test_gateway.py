@@ -174,6 +174,7 @@ def test_a_refused_request_gets_openais_error_and_changes_nothing(model):
         other = base_url.replace("rollouts/", "rollouts/0")
         errors["unknown rollout"] = ask(other)
         errors["unknown address"] = CLIENT.post(f"{base_url}/responses", json={})
+        errors["unknown method"] = CLIENT.get(f"{base_url}/chat/completions")
         agent(env, base_url)
 
     usual, after = play(model, agent).rollouts, play(model, clumsy).rollouts
@@ -195,11 +196,14 @@ def test_parameters_of_a_request_reach_the_engine(model):
         for seed in (3, 3, 4):
             fields = {"seed": seed, "temperature": 2.0, "max_completion_tokens": 9}
             replies.append(ask(base_url, logprobs=True, **fields).json()["choices"][0])
+        endless = b'{"messages": [{"role": "user", "content": "a"}], "temperature": 1e999}'
+        replies.append(CLIENT.post(f"{base_url}/chat/completions", content=endless).json())
         sing_to_the_end(env, base_url)
 
     group = GROUPS[0].__class__(0, "train-0", "train", 1, ("evaluation",))
     play(model, asks, [group])
-    first, second, third = replies
+    first, second, third, refused = replies
+    assert refused["error"]["message"] == "temperature: Input should be a finite number"
     assert first == second != third
     tokenizer = load_tokenizer(str(model))
     engine = TransformersEngine(load_model(str(model)), tokenizer)

@@ -254,3 +254,32 @@ def test_imitation_of_a_plain_environment_without_a_demonstrator_is_refused_earl
         assert len(result.output.splitlines()) == 1
     recorded = "--set=demonstrations=recorded", "--set=recorded_rollouts=none.parquet"
     assert "demonstrator_action" not in trca("train", "imitate", door, *recorded).output
+
+
+@pytest.mark.parametrize(
+    ("start", "tools", "problem"),
+    [
+        ('raise ValueError("no licence")', "()", "does not start: no licence"),
+        ('raise RuntimeError("no server")', "()", "does not start: no server"),
+        ('return "Begin."', '(tool("a", ""), tool("a", ""))', "start: two tools have the name 'a'"),
+        ('return "Begin."', "()", "calls tools, and the environment has none"),
+    ],
+)
+def test_an_environment_that_does_not_start_is_named(tmp_path, start, tools, problem):
+    (tmp_path / "desk.py").write_text(
+        "from trca.envs import ToolEnv, tool\n\n\n"
+        "class Desk(ToolEnv):\n"
+        f'    task_ids, instruction, tools = ("one",), "do it.", {tools}\n\n'
+        "    def start_task(self, task_id, options):\n"
+        f"        {start}\n\n"
+        "    def call(self, name, arguments):\n"
+        '        return ""\n'
+    )
+    result = trca(
+        *("train", "quickstart", "--algorithm=GRPO", f"--env={tmp_path}/desk.py:Desk"),
+        *("--model=Qwen/Qwen2.5-0.5B-Instruct", "--set=template=chat", "--dry-run"),
+        "--set=response_format=tool_calls",
+    )
+    assert result.exit_code == 2, result.output
+    assert problem in result.output
+    assert "max_prompt_tokens" not in result.output

@@ -10,6 +10,7 @@ from pettingzoo.test import api_test, parallel_api_test
 
 from tests.stones import TEAM, Stones
 from trca.envs import Outcome, aec_env, make, parallel_env
+from trca.envs.teams.team import Team
 
 
 @pytest.fixture
@@ -19,7 +20,7 @@ def team(tmp_path: Path) -> str:
     return str(path)
 
 
-def played(team: str, task: str, *actions: str, **settings: Any) -> list[Any]:
+def played(team: str | Team, task: str, *actions: str, **settings: Any) -> list[Any]:
     env: Any = make(Stones, team=team, **settings)
     env.reset(options={"task": task})
     return [env.step(action) for action in actions]
@@ -46,6 +47,15 @@ def test_nobody_wins_a_game_that_the_step_limit_ends(team: str) -> None:
     *_, (_, _, terminated, truncated, info) = played(team, "8", "go", "go", max_steps=2)
     assert (terminated, truncated) == (False, True)
     assert not any(result.won for result in info["roles"].values())
+
+
+def test_a_message_keeps_the_score_of_each_role(monkeypatch: pytest.MonkeyPatch) -> None:
+    middle = Outcome("", reward=0.5, rewards={"first": 0.5, "second": -0.5})
+    monkeypatch.setattr(Stones, "take_action", lambda self, action: middle)
+    speakers = Team.parse(TEAM.replace("acts: [all]", "acts: [all], speaks: true"))
+    *_, (_, reward, _, _, info) = played(speakers, "4", "go", "tell[hello]")
+    assert (reward, info["score"]) == (0.0, 0.0)
+    assert info["roles"] == {"first": (0.0, False, 0.5), "second": (0.0, False, 0.0)}
 
 
 @pytest.mark.parametrize("isolation", ["none", "process"])

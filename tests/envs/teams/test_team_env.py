@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -265,6 +266,16 @@ def test_an_episode_of_talk_alone_is_measured_too() -> None:
     env = make("searchqa", team=talkers, max_steps=2)
     *_, (_, _, info) = play(env, lambda env, info: "tell[nothing]")
     assert info["measures"]["f1"] == 0.0
+
+
+def test_every_role_gets_the_tools_of_the_environment() -> None:
+    desk = f"{Path(__file__).parents[3]}/examples/refunds/desk.py:RefundDesk"
+    env = make(desk, team=Team.parse("roles: {one: {acts: [all]}, two: {acts: [all]}}"))
+    _, before = env.reset(seed=0)
+    *_, after = env.step('{"name": "show", "arguments": {"order": 1}}')
+    names = [tool["function"]["name"] for tool in before["tools"]]
+    assert names == ["show", "refund"]
+    assert (before["agent"], after["agent"], after["tools"]) == ("one", "two", before["tools"])
 
 
 def test_nobody_reads_its_own_message() -> None:

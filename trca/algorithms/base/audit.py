@@ -17,9 +17,9 @@ two bounds the agreement that any rule can have (`Audit.ceiling`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,22 +44,21 @@ DECIDED: Final = 1.96
 """Standard errors between A(t) and zero for a step whose sign counts as known."""
 
 
+@dataclass
 class Branches:
     """Teacher that plays the first responses of a recorded rollout, then leaves the turn.
 
-    ``responses`` has the responses of each branch, by the number of its demonstration.
+    ``responses`` has the sampled ids of each branch, by the number of its demonstration. Their text
+    may have other ids, with which a conversation would not replay.
     """
 
     acts = True
-
-    def __init__(self) -> None:
-        """Starts without a branch."""
-        self.responses: list[list[str]] = []
+    responses: list[list[NDArray[np.int32]]] = field(default_factory=list)
 
     def action(self, view: View) -> None:
         """None: a recorded response may have no readable action."""
 
-    def response(self, request: GroupRequest, view: View, subgoal: str) -> str | None:
+    def response(self, request: GroupRequest, view: View, subgoal: str) -> NDArray[np.int32] | None:
         """See `trca.algorithms.rollouts.recording.Teacher`."""
         assert request.demonstration is not None
         responses, turn = self.responses[request.demonstration], len(view.rollout.steps)
@@ -173,8 +172,10 @@ def sample(runner: BranchRunner, tasks: int, size: int, seed: int) -> list[Rollo
     """Samples rollout groups of training tasks, as an iteration of training does.
 
     Raises:
-        ValueError: If no rollout is finished, or the rollouts are of a team.
+        ValueError: If no rollout is finished, the rollouts are of a team, or a program plays.
     """
+    if runner.config.settings.agent_program:
+        raise ValueError("trca audit branches episodes, and agent_program plays them: leave it out")
     panel = runner.panel(runner.config.settings.train_split)
     groups = [
         GroupRequest(k, task, panel.split, size, ("audit", seed))
@@ -224,7 +225,8 @@ def audit(
     operators = next(iter(runner.operators().values()))
     batch = StepBatch.from_rollouts(rollouts, operators.categories)
     rows = np.flatnonzero(np.isin(batch.rollout, chosen))
-    sources = Sources(runner.config, runner, _NoLearner(), rollouts)
+    no_learner: Any = None  # `rules_of` has left out the rules that read one
+    sources = Sources(runner.config, runner, no_learner, rollouts)
     credit, skipped = dict[str, Floats](), dict[str, str]()
     for name, rule in rules.items():
         if lack := next(filter(None, (READS.get(r).lack(sources) for r in rule.reads)), None):
@@ -246,18 +248,9 @@ def audit(
     )
 
 
-class _NoLearner:
-    """The learners of an audit."""
-
-    def score(self, *tokens: object) -> list[NDArray[np.float32]]:
-        raise NotImplementedError
-
-    values = score
-
-
 def _state(rollout: Rollout, turn: int) -> tuple[object, ...]:
     """The key of a state: equal responses to one task lead to equal states."""
-    return (rollout.task_id, *(step.response for step in rollout.steps[:turn]))
+    return (rollout.task_id, *(step.response_ids.tobytes() for step in rollout.steps[:turn]))
 
 
 def _playouts(
@@ -277,7 +270,7 @@ def _playouts(
                 demonstration=len(branches),
             )
         )
-        branches.append([step.response for step in rollout.steps[:turn]])
+        branches.append([step.response_ids for step in rollout.steps[:turn]])
     batch = runner.sample(groups=requests)
     if batch.failures:
         lost = batch.failures[0]

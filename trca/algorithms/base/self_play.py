@@ -57,9 +57,11 @@ def set_up_self_play(config: PolicyConfig) -> None:
     settings, roles = config.settings, config.roles
     copies = settings.frozen_copies
     mapping: Any = config.policy_mapping_fn
+    policies = {origin_of(policy, config.policies) for policy in config.policies}
     if isinstance(mapping, SelfPlayMapping):  # of an earlier check of this config
         mapping = mapping.mapping
-    policies = {origin_of(policy, config.policies) for policy in config.policies}
+    elif copied := sorted(set(config.policies) - policies):
+        raise ValueError(f"policy {copied[0]!r} has the name of a frozen copy: rename it")
     if not copies:
         if policies != set(config.policies):
             config.multi_agent(policies=policies, policy_mapping_fn=mapping)
@@ -69,7 +71,7 @@ def set_up_self_play(config: PolicyConfig) -> None:
             f"frozen_copies is {copies}, and no further role plays: set env_config.team to a team"
             " of two or more roles"
         )
-    learners = tuple(role for role in roles if role not in settings.frozen_roles)
+    learners = tuple(role for role in roles if config.learns(role, config.module_of(role)))
     if settings.tasks_per_iteration < len(learners):
         raise ValueError(
             f"frozen_copies is {copies}, and a group has one role that learns: set"

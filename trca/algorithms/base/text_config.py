@@ -42,7 +42,6 @@ from trca.algorithms.settings.policy_config import PolicyConfig, S
 from trca.algorithms.settings.prompting import engine_tokenizer, make_prompter
 from trca.common.extras import missing_extra
 from trca.common.files import FileVersion, versions
-from trca.envs.responses import RESPONSE_FORMATS
 from trca.envs.text_space import AnyText
 from trca.policies.engines import engine_class
 from trca.policies.llm_module import LLMModule
@@ -156,8 +155,7 @@ class TextAlgorithmConfig(PolicyConfig[S]):
                 f" start from {type(self).__name__}.from_preset('quickstart')",
                 stacklevel=2,
             )
-        calls_tools = RESPONSE_FORMATS.get(settings.response_format).calls_tools
-        if settings.template == "chat" or settings.chat_template_kwargs or calls_tools:
+        if settings.template == "chat" or settings.chat_template_kwargs or settings.calls_tools:
             make_prompter(settings, engine_tokenizer(settings.engine, self.resolved_model()))
         # RLlib still looks into the old stack's dictionary where our model's name is kept.
         attributes = vars(self)

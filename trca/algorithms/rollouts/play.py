@@ -330,10 +330,11 @@ class RolloutLoop:
         demonstration = self._teacher.response(episode.request, view, subgoal)
         if demonstration is None:
             return "", None
-        ids = np.array(
-            response_ids(self.tokenizer, demonstration, not self.response_format.stop),
-            dtype=np.int32,
-        )
+        if isinstance(demonstration, str):
+            end = not self.response_format.stop
+            ids = np.array(response_ids(self.tokenizer, demonstration, end), dtype=np.int32)
+        else:
+            ids, demonstration = demonstration, ""
         action = self._teacher.action(view)
         if action is not None and self._read(ids, view).action != action.strip():
             raise ValueError(

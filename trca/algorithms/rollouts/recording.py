@@ -66,8 +66,13 @@ class Teacher(Protocol):
         """The action that the response of a step must contain; None if any response is right."""
         ...
 
-    def response(self, request: GroupRequest, view: View, subgoal: str) -> str | None:
-        """The response of a step; None leaves the turn to the policy. ``subgoal`` may be empty."""
+    def response(
+        self, request: GroupRequest, view: View, subgoal: str
+    ) -> str | NDArray[np.int32] | None:
+        """The response of a step, as text or as ids; None leaves the turn to the policy.
+
+        ``subgoal`` may be empty.
+        """
         ...
 
 

@@ -243,6 +243,11 @@ class TextParameters(
         return str(getattr(self, "critic", ""))
 
     @property
+    def calls_tools(self) -> bool:
+        """Whether the response format calls tools, which needs a chat template that shows them."""
+        return RESPONSE_FORMATS.get(self.response_format).calls_tools
+
+    @property
     def trajectories_per_iteration(self) -> int:
         """Maximum number of rollouts in an iteration, refilled groups included."""
         return (self.tasks_per_iteration + self.refill_groups) * self.group_size

@@ -81,8 +81,10 @@ def audit(
         found = _measure(subject, rules, tasks, rollouts, playouts, seed, log)
     except Exception as error:
         fail(f"{words(error)}.{log_words(log)}")
-    unsorted = {name: found.agreement(name) for name in found.credit}
-    agreements = dict(sorted(unsorted.items(), key=_best_first))
+    unsorted = [(name, found.agreement(name)) for name in found.credit]
+    # rules without a correlation are at the end
+    unsorted.sort(key=lambda rule: -rule[1].correlation if rule[1].defined else 2.0)
+    agreements = dict(unsorted)
     _print(found, agreements, {**skipped, **found.skipped})
     about = {"policy": subject.name, "tasks": tasks, "rollouts": rollouts, "playouts": playouts}
     _write(folder / f"audit_{subject.label}", found, agreements, {**about, "seed": seed})
@@ -119,10 +121,6 @@ def _measure(
             f"{subject.name}: {sum(each.won for each in played)} of {len(played)} rollouts won."
             f" About {states:,.0f} states, {states * playouts:,.0f} playouts, {minutes:.0f} minutes"
         )
-
-        def show(done: int, of: int) -> None:
-            status.update(f"{done} of {of} states")
-
         found = audit(
             runner,
             played,
@@ -130,7 +128,7 @@ def _measure(
             branched=rollouts,
             playouts=playouts,
             seed=seed,
-            progress=show,
+            progress=lambda done, of: status.update(f"{done} of {of} states"),
         )
         runner.stop()
     return found
@@ -188,12 +186,6 @@ def _write(
         title = f"Credit against execution: {about['policy']}"
         draw_audit(agreements, found.ceiling(), path.with_name(f"{path.name}.png"), title)
     console.print(f"Written to {path}.{{json,png}}", markup=False)
-
-
-def _best_first(item: tuple[str, Agreement]) -> float:
-    """The place of a rule; rules without a correlation are at the end."""
-    _, agreement = item
-    return -agreement.correlation if agreement.defined else 2.0
 
 
 def _number(value: float) -> str:

@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from trca.algorithms.settings.parameters import TextParameters
+from trca.common.errors import words
 from trca.common.extras import missing_extra
 from trca.common.files import find
-from trca.envs.responses import RESPONSE_FORMATS
 from trca.policies.model_names import (
     SHRUNK,
     TINY,
@@ -286,7 +286,7 @@ class Preflight:
         return "", [str(each.message) for each in caught if each.category is UserWarning]
 
     def _prompt_problem(self) -> str:
-        """Why the first prompt does not fit, even shortened; empty if it fits.
+        """Why there is no first prompt, or why it does not fit, even shortened; else empty.
 
         Without the tokenizer of the model, each word counts as one token, which is too few.
         """
@@ -307,12 +307,15 @@ class Preflight:
             env = self.env(self.settings.train_split)
         except FileNotFoundError:
             return ""  # `lacks` names the data
-        limit = settings.max_prompt_tokens
         try:
             task = env.get_wrapper_attr("task_ids")[0]
             observation, info = env.reset(seed=0, options={"task": task})
-            if self._calls_tools and "tools" not in info:
-                return NO_TOOLS
+        except (ValueError, TypeError, OSError, RuntimeError) as error:
+            return f"the environment {settings.env} does not start: {words(error)}"
+        if self.settings.calls_tools and not info.get("tools"):
+            return NO_TOOLS
+        limit = settings.max_prompt_tokens
+        try:
             whole, _ = (
                 make_prompter(settings, tokenizer, most).encode(
                     instruction=info["task"],
@@ -339,14 +342,8 @@ class Preflight:
         if self.settings.model == TINY:
             return {}
         template = "paper" if self.settings.template == "chat" else self.settings.template
-        changes: dict[str, Any] = {"template": template, "chat_template_kwargs": {}}
-        if self._calls_tools:
-            changes["response_format"] = "action"
-        return changes
-
-    @property
-    def _calls_tools(self) -> bool:
-        return RESPONSE_FORMATS.get(self.settings.response_format).calls_tools
+        form = "action" if self.settings.calls_tools else self.settings.response_format
+        return {"template": template, "chat_template_kwargs": {}, "response_format": form}
 
     def _slow_dtype(self) -> str:
         """A note on bfloat16 on a processor without its instructions; empty if not needed."""

@@ -160,6 +160,7 @@ class TeamEnv(TextEnv):
         self._at = self._taken = self._rounds = 0
         self._open, self._messages = {}, dict[str, str]()
         self._view = observation, info
+        self._last_results = dict.fromkeys(self.agents, RoleResult(0.0, False, 0.0))
         self._context = str(info["context"])
         sees = {name: role.sees_names_in for name, role in self.team.roles.items()}
         self._names = ShownNames(self.team.names, sees)
@@ -179,9 +180,7 @@ class TeamEnv(TextEnv):
         text = role.message(action)
         transition = self._open[agent] = OpenTransition(self._context, bool(action.strip()))
         terminated, truncated = False, False
-        results = dict.fromkeys(
-            self.agents, RoleResult(0.0, False, float(self._view[1].get("score", 0.0)))
-        )
+        results = {name: last._replace(reward=0.0) for name, last in self._last_results.items()}
         if text is not None:
             transition.message = self._say(agent, text)
             transition.accepted = transition.message.text != ""
@@ -191,6 +190,7 @@ class TeamEnv(TextEnv):
                 self._sent(action)
             )
             results = self._results(float(step_reward), bool(terminated), info)
+            self._last_results = results
             transition.accepted = bool(info["accepted"]) and role.may(action)
             transition.facts, transition.rubric = info.get("facts"), info.get("rubric")
             self._view, self._context = (observation, info), str(info["next_context"])
@@ -251,6 +251,7 @@ class TeamEnv(TextEnv):
             "memory": "\n".join([*memory, *self._lines(agent)]),
             "agent": agent,
             "brief": role.prompt.format(task=instruction),
+            **({"tools": inner["tools"]} if "tools" in inner else {}),
         }
 
     def render(self) -> str | None:  # type: ignore[override]

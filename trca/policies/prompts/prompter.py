@@ -22,6 +22,7 @@ from trca.policies.prompts.texts import (
     chat_turn,
     compact_prompt,
     compact_system,
+    listed_actions,
     paper_prompt,
     with_subgoal,
     with_tools,
@@ -157,10 +158,8 @@ class Prompter:
         if self._format.calls_tools and not tools:
             raise ValueError(NO_TOOLS)
         guard, whole = self._control.guard, self._format.whole_history
-        if tools:
-            admissible = ()
-        if self.template == "compact":
-            admissible = [action for action in admissible if action not in idle]
+        idle = idle if self.template == "compact" else ()
+        admissible = list(map(guard, listed_actions(admissible, tools, idle)))
         shown = guard(memory or "") if self.memory else ""
         past = [
             (guard(seen), guard(written, special=whole))
@@ -169,7 +168,6 @@ class Prompter:
         if tools and not self._format.calls_tools and self.template != "compact":
             instruction = with_tools(instruction, tools)
         instruction, observation, subgoal = map(guard, (instruction, observation, subgoal))
-        admissible = list(map(guard, admissible))
         talk = (conversation or Conversation()) if self.template == "chat" else None
         count = 0
         if talk is not None:

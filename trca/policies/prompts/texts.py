@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import groupby, takewhile
 from typing import Any, Final
 
@@ -103,6 +103,13 @@ def with_tools(instruction: str, tools: Sequence[Mapping[str, Any]]) -> str:
     form = 'An action is a list of calls: [{"name": ..., "arguments": {...}}]. The tools are:'
     listed = (json.dumps(tool["function"], ensure_ascii=False) for tool in tools)
     return "\n".join([instruction, form, *listed])
+
+
+def listed_actions(
+    admissible: Sequence[str], tools: Sequence[Mapping[str, Any]] = (), idle: Collection[str] = ()
+) -> Sequence[str]:
+    """Returns the actions that a prompt lists: none with tools, and no idle actions."""
+    return [] if tools else [action for action in admissible if action not in idle]
 
 
 def compact_prompt(
