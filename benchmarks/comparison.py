@@ -48,11 +48,13 @@ ROOT: Final = Path(__file__).parents[1]
 RESULTS: Final = ROOT / "benchmarks" / "results"
 """Settings and curves for the results pages; the name of a folder is the end of the config's."""
 TAU2: Final = "examples/tau2_telecom/tau2.yaml"
+COOKING: Final = "examples/textworld_express/cooking.yaml"
 PANELS: Final = {
     "embedded/alfworld": "env_config.games=small-{}",
     "webshop": "env_config.catalogue=small-{}",
     "searchqa": "env_config.seed={}",
     TAU2: "env_config.panel={}",
+    COOKING: "env_config.panel={}",
 }
 """The setting of each config that selects the panel of a generator seed."""
 COMMON: Final = {
@@ -182,8 +184,8 @@ OWN_TRIALS: Final[Mapping[str, Sequence[Trial]]] = {
 
 
 def trials(row: str, config: str) -> Sequence[Trial]:
-    """Returns the trials of a row for ``--tune``: four, and two rates for tau2."""
-    if config == TAU2:
+    """Returns the trials of a row for ``--tune``: four, and two rates for the examples."""
+    if config in (TAU2, COOKING):
         more: Trial = {"return_to_go": True} if row == TO_GO else {}
         return [{"lr": lr, **more} for lr in (4e-4, 1e-3)]
     return OWN_TRIALS.get(row, [{"lr": lr} for lr in _RATES])
