@@ -53,13 +53,9 @@ def compare(env, package, parameters, task, choose):
     """Plays an episode in both; returns a description of the first difference, reward, steps."""
     fold, _, seed = task.partition("/")
     observation, _ = env.reset(options={"task": task})
-    _, theirs = package.reset(
-        seed=int(seed),
-        gameFold=fold,
-        gameName="cookingworld",
-        gameParams=parameters,
-        generateGoldPath=choose is gold,
-    )
+    if package.gameParams != parameters:
+        package.load("cookingworld", parameters)
+    _, theirs = package.reset(seed=int(seed), gameFold=fold, generateGoldPath=choose is gold)
     reward, end, steps = 0.0, False, 0
     found = problem(theirs, env._turn, observation, end)
     while not (found or end or steps == env.max_steps):

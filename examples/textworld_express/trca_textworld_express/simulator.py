@@ -120,10 +120,11 @@ class Simulator:
         )
 
     def _failed(self, reason: object) -> RuntimeError:
+        text = str(reason)[:500]  # asks Java, which may end with `close`
         code = self._java.process.poll() if self._java else None
         ended = "" if code is None else f"; Java ended with exit code {code}"
         self.close()
-        return RuntimeError(f"TextWorldExpress failed: {str(reason)[:500]}{ended}")
+        return RuntimeError(f"TextWorldExpress failed: {text}{ended}")
 
 
 class Java:
