@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, get_args
+from collections.abc import Mapping, Sequence
+from typing import Final, Literal, get_args
 
 from trca.envs import Adapter
 from trca.envs.adapter import memory_line_of
@@ -23,6 +23,10 @@ from trca_textworld_express.reading import (
 )
 
 _VERBS: Final = frozenset(get_args(Verb))
+_MEALS: Final[Mapping[tuple[str, str], Literal["prepared", "eaten"]]] = {
+    ("prepare", MEAL): "prepared",
+    ("eat", MEAL): "eaten",
+}
 _RESULTS: Final = {result: verb for verb, result in (CUTS | HEATS).items()}
 
 
@@ -96,7 +100,7 @@ class CookingAdapter(Adapter):
             cut=name if prepared and verb in CUTS and asked else "",
             cooked=name if prepared and verb == "cook" and asked else "",
             unasked=(prepared and not asked) or (verb == "eat" and accepted and thing != MEAL),
-            meal=self._meal(verb, thing) if accepted else "",
+            meal=_MEALS.get((verb, thing), "") if accepted else "",
         )
         return self.facts
 
@@ -210,10 +214,6 @@ class CookingAdapter(Adapter):
         things = (tuple(sorted(page.inventory.items())), tuple(sorted(self.places.items())))
         opened = tuple(sorted(self.opened))
         return page.room, page.closed, exits, things, opened, tuple(sorted(self._read))
-
-    @staticmethod
-    def _meal(verb: Verb, thing: str) -> str:
-        return {("prepare", MEAL): "prepared", ("eat", MEAL): "eaten"}.get((verb, thing), "")
 
 
 def _verb(action: str) -> Verb:

@@ -112,7 +112,9 @@ class Simulator:
         if result["scoreRaw"] < 0:  # a fault of the simulator
             raise self._failed(result["observation"])
         return Turn(
-            *(_paragraph(result[name]) for name in ("observation", "look", "inventory")),
+            _paragraph(result["observation"]),
+            _paragraph(result["look"]),
+            _paragraph(result["inventory"]),
             valid=tuple(sorted(result["validActions"])),
             score=result["score"],
             won=result["tasksuccess"],
