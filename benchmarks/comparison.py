@@ -104,6 +104,8 @@ def _budgets(scale: float) -> dict[str, float]:
     }
 
 
+EXAMPLE_RATES: Final = {TAU2: (4e-4, 1e-3), COOKING: (4e-4, 2e-4)}
+"""The rates of the examples' trials, for all algorithms."""
 _RATES: Final = (2e-4, 4e-4, 8e-4, 1e-4)
 """Most algorithms are best at the smallest of the first three rates; the fourth is smaller."""
 SCHEDULED: Final = "TRCA-scheduled"
@@ -185,9 +187,9 @@ OWN_TRIALS: Final[Mapping[str, Sequence[Trial]]] = {
 
 def trials(row: str, config: str) -> Sequence[Trial]:
     """Returns the trials of a row for ``--tune``: four, and two rates for the examples."""
-    if config in (TAU2, COOKING):
+    if config in EXAMPLE_RATES:
         more: Trial = {"return_to_go": True} if row == TO_GO else {}
-        return [{"lr": lr, **more} for lr in (4e-4, 1e-3)]
+        return [{"lr": lr, **more} for lr in EXAMPLE_RATES[config]]
     return OWN_TRIALS.get(row, [{"lr": lr} for lr in _RATES])
 
 
