@@ -81,7 +81,7 @@ class CookingAdapter(Adapter):
         if verb == "open" and accepted:
             self.opened.add((before.room, thing))
         self._remember()
-        new = self._seen - seen if recipe else set()
+        new = self._seen - seen
         name = thing.partition(" in ")[0] if verb == "cook" else thing
         prepared = accepted and (verb in CUTS or verb == "cook")
         change = set(page.inventory.get(name, ())) - set(before.inventory.get(name, ()))
