@@ -1,6 +1,6 @@
 """Compares the environment with the package's own class, action by action.
 
-    python tests/parity.py 300   # gold and random episodes of 300 seeds, over folds and parameters
+    python tests/parity.py 60   # gold and random episodes of 60 seeds, over folds and parameters
 
 Each episode is played in both. Texts, valid actions, score and end must be equal.
 """
