@@ -29,7 +29,7 @@ PYTEST = .venv/bin/pytest -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --maxproces
 WORDS ?=
 
 # Libraries with adapters in plugins/interop, and those of examples; each has a file in constraints/.
-LIBRARIES = trl openenv verifiers mcp verl skyrl scienceworld textarena tau2
+LIBRARIES = trl openenv verifiers mcp verl skyrl scienceworld textarena tau2 textworld_express
 
 # Tests of the plug-in.
 INTEROP = plugins/interop/tests
@@ -75,6 +75,7 @@ test-interop: .venv-interop/.ready
 	.venv-interop/scienceworld/bin/python -m pytest examples/scienceworld/tests
 	.venv-interop/textarena/bin/python -m pytest examples/textarena/tests
 	.venv-interop/tau2/bin/python -m pytest -c examples/tau2_telecom/pyproject.toml examples/tau2_telecom/tests
+	.venv-interop/textworld_express/bin/python -m pytest -c examples/textworld_express/pyproject.toml examples/textworld_express/tests
 
 test-versions: .venv-versions/.ready
 	.venv-versions/gymnasium-1.0.0/bin/python -m pytest -m "not slow" $(BASE)

@@ -48,11 +48,13 @@ ROOT: Final = Path(__file__).parents[1]
 RESULTS: Final = ROOT / "benchmarks" / "results"
 """Settings and curves for the results pages; the name of a folder is the end of the config's."""
 TAU2: Final = "examples/tau2_telecom/tau2.yaml"
+COOKING: Final = "examples/textworld_express/cooking.yaml"
 PANELS: Final = {
     "embedded/alfworld": "env_config.games=small-{}",
     "webshop": "env_config.catalogue=small-{}",
     "searchqa": "env_config.seed={}",
     TAU2: "env_config.panel={}",
+    COOKING: "env_config.panel={}",
 }
 """The setting of each config that selects the panel of a generator seed."""
 COMMON: Final = {
@@ -102,6 +104,8 @@ def _budgets(scale: float) -> dict[str, float]:
     }
 
 
+EXAMPLE_RATES: Final = {TAU2: (4e-4, 1e-3), COOKING: (4e-4, 2e-4)}
+"""The rates of the examples' trials, for all algorithms."""
 _RATES: Final = (2e-4, 4e-4, 8e-4, 1e-4)
 """Most algorithms are best at the smallest of the first three rates; the fourth is smaller."""
 SCHEDULED: Final = "TRCA-scheduled"
@@ -182,10 +186,10 @@ OWN_TRIALS: Final[Mapping[str, Sequence[Trial]]] = {
 
 
 def trials(row: str, config: str) -> Sequence[Trial]:
-    """Returns the trials of a row for ``--tune``: four, and two rates for tau2."""
-    if config == TAU2:
+    """Returns the trials of a row for ``--tune``: four, and two rates for the examples."""
+    if config in EXAMPLE_RATES:
         more: Trial = {"return_to_go": True} if row == TO_GO else {}
-        return [{"lr": lr, **more} for lr in (4e-4, 1e-3)]
+        return [{"lr": lr, **more} for lr in EXAMPLE_RATES[config]]
     return OWN_TRIALS.get(row, [{"lr": lr} for lr in _RATES])
 
 

@@ -27,6 +27,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 KEY_DOOR = load_file(EXAMPLES / "key_door" / "key_door" / "env.py")
 SCIENCEWORLD = load_file(EXAMPLES / "scienceworld" / "trca_scienceworld" / "facts.py")
 TAU2 = load_file(EXAMPLES / "tau2_telecom" / "trca_tau2" / "facts.py")
+COOKING = load_file(EXAMPLES / "textworld_express" / "trca_textworld_express" / "facts.py")
 LIBRARIES = {
     name: (RubricLibrary.load(name), adapter.facts_type, adapter.binding_type)
     for name in ENVIRONMENTS
@@ -47,6 +48,13 @@ LIBRARIES = {
         RubricLibrary.load(EXAMPLES / "tau2_telecom" / "trca_tau2" / "rubric.yaml"),
         TAU2.Facts,
         TAU2.Binding,
+    ),
+    "textworld_express": (
+        RubricLibrary.load(
+            EXAMPLES / "textworld_express" / "trca_textworld_express" / "rubric.yaml"
+        ),
+        COOKING.Facts,
+        COOKING.Binding,
     ),
 }
 """Name of each library of the repository -> the library and its types of facts and binding."""
