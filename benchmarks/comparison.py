@@ -185,7 +185,7 @@ def trials(row: str, config: str) -> Sequence[Trial]:
     """Returns the trials of a row for ``--tune``: four, and two rates for tau2."""
     if config == TAU2:
         more: Trial = {"return_to_go": True} if row == TO_GO else {}
-        return [{"lr": lr, **more} for lr in (4e-4, 1e-3)]
+        return [{"lr": lr, **more} for lr in (2e-4, 4e-4)]
     return OWN_TRIALS.get(row, [{"lr": lr} for lr in _RATES])
 
 
