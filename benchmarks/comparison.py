@@ -467,9 +467,13 @@ def table(runs: Mapping[str, Sequence[Rows]]) -> str:
         ("Success on held-out episodes by type of task", by_task_type),
     ):
         values = {name: [part(rows) for rows in panels] for name, panels in runs.items()}
-        columns = list(values[first][0])
+        # A held-out panel may lack a type.
+        columns = list(dict.fromkeys(key for panel in values[first] for key in panel))
         lines = [
-            [name, *(cell([panel[key] for panel in each], count=False) for key in columns)]
+            [
+                name,
+                *(cell([panel.get(key, np.nan) for panel in each], count=False) for key in columns),
+            ]
             for name, each in values.items()
         ]
         text += f"\n{about}:\n\n{markdown_table(['', *columns], lines)}"
