@@ -56,7 +56,7 @@ class Tau2Telecom(ToolEnv):
         "layers": 2,
         "feed_forward": 256,
         "max_steps": 24,
-        "stages": ((0.2, 500), (0.3, 100)),
+        "stages": ((0.2, 1300), (0.3, 200)),
         "warmup": 50,
         "threads": 1,
     }
