@@ -109,7 +109,7 @@ def test_arguments_of_a_wrong_type_change_nothing():
         ("set_apn_settings", {"apn_settings": "internet"}),
         ("set_apn_settings", {"apn_settings": {"apn_name": "nothing"}}),
         ("set_network_mode_preference", {"mode": 5}),
-        ("refuel_data", {**LINE, "gb_amount": "2"}),
+        ("refuel_data", {**LINE, "gb_amount": "two"}),
         ("refuel_data", {**LINE, "gb_amount": -1}),
         ("toggle_airplan_mode", {}),
     ):
