@@ -260,16 +260,24 @@ class Gateway:
 
     def _prompt(self, messages: Messages, past: Sequence[int]) -> list[int]:
         """Ids of the messages after past ids."""
+        limit = self._prompter.max_prompt_tokens
+        characters = sum(len(text) for _, text in messages)
+        if characters > limit * max(map(len, self._bytes)):  # tokenizing would take seconds
+            raise _too_long(f"{characters} characters", limit)
         try:
             rest = [{"role": role, "content": text} for role, text in messages]
             prompt = self._prompter.continued(rest, past)
         except (ValueError, TemplateError) as error:
             raise _RefusedError(f"{error}", "messages") from None
-        if len(prompt) > (limit := self._prompter.max_prompt_tokens):
-            why = f"the messages have {len(prompt)} tokens, and max_prompt_tokens is {limit}"
-            why += ": shorten the messages, or raise the setting"
-            raise _RefusedError(why, "messages", "context_length_exceeded")
+        if len(prompt) > limit:
+            raise _too_long(f"{len(prompt)} tokens", limit)
         return prompt
+
+
+def _too_long(size: str, limit: int) -> _RefusedError:
+    why = f"the messages have {size}, and max_prompt_tokens is {limit}"
+    why += ": shorten the messages, or raise the setting"
+    return _RefusedError(why, "messages", "context_length_exceeded")
 
 
 async def _refusal(request: HTTPRequest, error: Exception) -> Response:

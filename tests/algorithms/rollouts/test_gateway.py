@@ -159,6 +159,7 @@ BAD = {
     "calls": ({"messages": [{"role": "user", "content": "", "tool_calls": [1]}]}, "messages.0."),
     "answer last": ({"messages": [{"role": "assistant", "content": "go"}]}, "messages"),
     "long prompt": ({"messages": [{"role": "user", "content": "x" * 5000}]}, "messages"),
+    "huge prompt": ({"messages": [{"role": "user", "content": "x" * 500_000}]}, "messages"),
 }
 
 
@@ -186,7 +187,10 @@ def test_a_refused_request_gets_openais_error_and_changes_nothing(model):
         assert reply.headers["x-should-retry"] == "false"
         assert reply.status_code == (404 if name.startswith("unknown") else 400), name
         assert str(error["param"]).startswith(str(BAD.get(name, ("", None))[1])), name
-    assert errors["long prompt"].json()["error"]["code"] == "context_length_exceeded"
+    for name, size in (("long prompt", " tokens"), ("huge prompt", "500000 characters")):
+        error = errors[name].json()["error"]
+        assert error["code"] == "context_length_exceeded"
+        assert size in error["message"]
 
 
 def test_parameters_of_a_request_reach_the_engine(model):
