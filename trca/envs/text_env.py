@@ -365,7 +365,7 @@ class TextEnv(gymnasium.Env[str, str], ABC):
         self._check_started()
         if self._over:
             raise ResetNeeded("the episode is over: call reset() to start another")
-        action = as_action(action, self._transcript[-1][2])
+        action = self._as_action(action)
         outcome = self.take_action(action)
         observation, reward, terminated, truncated, accepted, won, score, milestone, rewards = (
             outcome
@@ -407,6 +407,10 @@ class TextEnv(gymnasium.Env[str, str], ABC):
             f"> {action}\n{observation}" if turn else observation
             for turn, (action, observation, _) in enumerate(self._transcript)
         )
+
+    def _as_action(self, action: str) -> str:
+        """The action that is carried out, and that the adapter reads."""
+        return as_action(action, self._transcript[-1][2])
 
     def _check_started(self) -> None:
         if not self._task_id:

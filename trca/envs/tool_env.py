@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from trca.common.names import nearest
 from trca.envs.info import TextInfo
-from trca.envs.text_env import Outcome, TextEnv, as_action
+from trca.envs.text_env import Outcome, TextEnv
 from trca.envs.tool_calls import Call, read_calls, read_value, write_calls
 
 Tool = Mapping[str, Any]
@@ -52,7 +52,9 @@ class ToolEnv(TextEnv):
     A subclass writes `tools`, `call`, ``task_ids``, ``start_task`` and ``instruction``. An action
     may have several calls: each is carried out in order until the episode ends, and the observation
     joins their results. Calls that do not fit the schema of their tool change nothing, and their
-    result is an error that the agent can read.
+    result is an error that the agent can read. A string in place of another type, such as "7" for a
+    number, becomes the value if the schema allows no strings: some models write all arguments as
+    text. The adapter reads the action with the values.
 
     ``info`` also has ``tools``, and after a step ``tool_results``: one text per call.
 
@@ -86,17 +88,6 @@ class ToolEnv(TextEnv):
         names = ", ".join(self._by_name)
         return Outcome(f"There is no call. Call one of the tools: {names}.", accepted=False)
 
-    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        """Carries out an action. A string in place of a number, such as "7", becomes the number.
-
-        The same holds for each type of a schema that allows no strings: some models write all
-        arguments as text. The adapter reads the action with the values.
-        """
-        self._check_started()
-        calls, tools = read_calls(as_action(action)), self._by_name
-        typed = tuple(_with_types(call, tools) for call in calls)
-        return super().step(action if typed == calls else write_calls(typed))
-
     def take_action(self, action: str) -> Outcome:
         """Carries out the calls of an action in order, until the episode ends."""
         calls = read_calls(action)
@@ -125,6 +116,12 @@ class ToolEnv(TextEnv):
             if games
             else None,
         )
+
+    def _as_action(self, action: str) -> str:
+        action = super()._as_action(action)
+        calls = read_calls(action)
+        typed = tuple(_with_types(call, self._by_name) for call in calls)
+        return action if typed == calls else write_calls(typed)
 
     def _outcome(self, call: Call) -> Outcome:
         try:

@@ -182,6 +182,7 @@ class Gateway:
     def __init__(self, prompter: Prompter, tokenizer: Any) -> None:
         """Takes the prompter, for its chat template and its limit, and its tokenizer."""
         self._prompter, self._bytes = prompter, token_bytes(tokenizer)
+        self._most_characters = prompter.max_prompt_tokens * max(map(len, self._bytes))
         self._sessions: dict[str, Session] = {}
         self._address = ""
         self._app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
@@ -262,7 +263,7 @@ class Gateway:
         """Ids of the messages after past ids."""
         limit = self._prompter.max_prompt_tokens
         characters = sum(len(text) for _, text in messages)
-        if characters > limit * max(map(len, self._bytes)):  # tokenizing would take seconds
+        if characters > self._most_characters:  # tokenizing would take seconds
             raise _too_long(f"{characters} characters", limit)
         try:
             rest = [{"role": role, "content": text} for role, text in messages]
