@@ -120,7 +120,7 @@ def test_stock_rllib_records_numbered_actions_and_clones_them(tmp_path: Path) ->
     recorder = (
         PPOConfig()
         .environment("key-door-choice")
-        .env_runners(num_env_runners=1, batch_mode="complete_episodes")
+        .env_runners(num_env_runners=1, batch_mode="complete_episodes", explore=False)
         .training(train_batch_size_per_learner=200, minibatch_size=50, num_epochs=1)
         .offline_data(output=str(tmp_path), output_write_episodes=True)
         .build_algo()
@@ -145,4 +145,4 @@ def test_stock_rllib_records_numbered_actions_and_clones_them(tmp_path: Path) ->
         losses = [cloner.train()["learners"]["default_policy"]["policy_loss"] for _ in range(8)]
     finally:
         cloner.stop()
-    assert losses[-1] < losses[0]
+    assert losses[-1] < losses[0] / 2  # a greedy policy can be cloned exactly
