@@ -3,6 +3,7 @@
 import json
 import shutil
 import sys
+import sysconfig
 from pathlib import Path
 
 import psutil
@@ -128,11 +129,19 @@ def test_a_result_of_another_form_names_the_server(env, monkeypatch, method):
         _ = env.reset(), env.step('{"name": "lie"}')
 
 
-@pytest.mark.skipif(not shutil.which("mcp-server-memory"), reason="needs the npm package")
-def test_the_reference_server_of_npm_is_an_environment():
+# `make test-interop` installs the servers of npm next to Python, where there is npm.
+NODE = sysconfig.get_path("scripts")
+needs_npm = pytest.mark.skipif(
+    not shutil.which("mcp-server-memory", path=NODE), reason="needs the npm packages"
+)
+
+
+@needs_npm
+def test_a_server_of_npm_that_takes_notes():
     class Notes(MCPEnv):
-        command = "mcp-server-memory"
+        command = f"{NODE}/mcp-server-memory"
         variables = {"MEMORY_FILE_PATH": "{folder}/notes.json"}  # noqa: RUF012
+        timeout_s = 300.0
         task_ids = ("Ann",)
         instruction = property(lambda self: f"note that {self.task} is a person.")
 
@@ -149,4 +158,33 @@ def test_the_reference_server_of_npm_is_an_environment():
         assert "Ann" not in info["tool_results"][0]
         assert json.loads(info["tool_results"][1])[0]["name"] == "Ann"
         assert terminated
+    env.close()
+
+
+@needs_npm
+def test_all_kinds_of_results_of_a_server_of_npm_are_text():
+    class Everything(MCPEnv):
+        command = f"{NODE}/mcp-server-everything"
+        timeout_s = 300.0
+        task_ids = ("tour",)
+        instruction = "try each tool."
+
+        def solved(self):
+            return False  # the server has no state to ask for
+
+    env = make(Everything)
+    env.reset()
+    for name, arguments, wanted in (
+        ("echo", {"message": "a\nb"}, "Echo: a\nb"),
+        ("get-tiny-image", {}, "Here's the image you requested:\n[image]\nThe image above"),
+        ("get-structured-content", {"location": "Chicago"}, '{"temperature":'),
+        ("get-resource-links", {"count": 1}, "\ndemo://resource/dynamic/blob/1"),
+        ("get-resource-reference", {"resourceType": "Text"}, "\nResource 1: This is a plaintext"),
+        ("get-resource-reference", {"resourceType": "Blob"}, "\ndemo://resource/dynamic/blob/1\n"),
+        ("get-sum", {"a": 2}, "Error: get-sum lacks the argument 'b'"),
+        ("get-sum", {"a": 2.5, "b": 2.5}, "The sum of 2.5 and 2.5 is 5."),
+    ):
+        info = env.step(write_calls([(name, arguments)]))[4]
+        assert wanted in info["tool_results"][0]
+        assert info["accepted"] != wanted.startswith("Error")
     env.close()

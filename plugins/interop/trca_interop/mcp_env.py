@@ -160,8 +160,7 @@ class _Connection:
             if isinstance(error, self._mcp.MCPError) and error.code in _INVALID:
                 raise ToolError(short_line(error, 400)) from None
             raise
-        parts = (getattr(part, "text", f"[{part.type}]") for part in result.content)
-        text = "\n".join(parts)[:LONGEST]
+        text = "\n".join(_text(part) for part in result.content)[:LONGEST]
         if result.is_error:
             raise ToolError(text)
         return text
@@ -227,3 +226,12 @@ class _Connection:
         last = self._errors.read()[-LONGEST:].strip().rpartition("\n")[2]
         reason = short_line(f"{error}; {last}" if last else f"{error}", 400)
         return RuntimeError(f"the MCP server {self._name!r} failed ({what}): {reason}")
+
+
+def _text(part: Any) -> str:
+    """What an agent reads of a part of a result: the text, the address of a link, or the kind."""
+    part = getattr(part, "resource", part)
+    for name in ("text", "uri"):
+        if hasattr(part, name):
+            return str(getattr(part, name))
+    return f"[{part.type}]"
