@@ -192,8 +192,10 @@ def make_auth_token() -> None:
             os.link(draft.name, path)  # never replaces a file
 
 
-def init_ray(cpus: float, say: Tell) -> Any:
+def init_ray(cpus: float, say: Tell, **arguments: Any) -> Any:
     """Starts Ray with at least these CPUs, or joins the cluster that ``RAY_ADDRESS`` names.
+
+    ``arguments`` of ``ray.init`` replace those that are given here.
 
     Ray allows its first process 30 seconds to start, which no setting changes. On a busy machine
     that is too short. Then Ray is started again for ten minutes, with pauses of 2, 4, 8, 16 and
@@ -210,6 +212,13 @@ def init_ray(cpus: float, say: Tell) -> Any:
     joining = bool(os.environ.get("RAY_ADDRESS"))
     if not joining:
         make_auth_token()
+    defaults: dict[str, Any] = {
+        "address": None if joining else "local",  # not a cluster that runs on this machine already
+        "num_cpus": None if joining else max(os.cpu_count() or 1, math.ceil(cpus)),
+        "include_dashboard": None if joining else False,
+        "log_to_driver": False,
+        "logging_level": logging.ERROR,
+    }
     us = psutil.Process()
     before = {child.pid for child in us.children(recursive=True)}
     since = time.monotonic()
@@ -217,13 +226,7 @@ def init_ray(cpus: float, say: Tell) -> Any:
     while True:
         tries += 1
         try:
-            return ray.init(
-                None if joining else "local",  # not a cluster that runs on this machine already
-                num_cpus=None if joining else max(os.cpu_count() or 1, math.ceil(cpus)),
-                include_dashboard=None if joining else False,
-                log_to_driver=False,
-                logging_level=logging.ERROR,
-            )
+            return ray.init(**defaults | arguments)
         except Exception as error:  # Ray has no class for it
             if "timed out during startup" not in str(error):
                 raise
