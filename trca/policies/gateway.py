@@ -183,6 +183,7 @@ class Gateway:
         """Takes the prompter, for its chat template and its limit, and its tokenizer."""
         self._prompter, self._bytes = prompter, token_bytes(tokenizer)
         self._most_characters = prompter.max_prompt_tokens * max(map(len, self._bytes))
+        self._most_bytes = 12 * self._most_characters + 2**20  # JSON can need 12 for a character
         self._sessions: dict[str, Session] = {}
         self._address = ""
         self._app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
@@ -219,7 +220,7 @@ class Gateway:
 
     async def _complete(self, name: str, request: HTTPRequest) -> Response:
         """Answers a request."""
-        asked = _read(await request.body())
+        asked = _read(await _body(request, self._most_bytes))
         session = self._sessions.get(self._url(name))
         if session is None:
             why = "this rollout has ended: use the base_url of a rollout under way"
@@ -287,6 +288,17 @@ async def _refusal(request: HTTPRequest, error: Exception) -> Response:
         why = f"no {request.method} {request.url.path}: ask POST {{base_url}}/chat/completions"
         error = _RefusedError(why, code="unknown_url", status=404)
     return JSONResponse(error.body, error.status, {"x-should-retry": "false"})
+
+
+async def _body(request: HTTPRequest, most: int) -> bytes:
+    """The body of a request, of which no more than ``most`` bytes are kept."""
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > most:
+            why = f"the request has over {most} bytes, and no prompt is as long: shorten the messages"
+            raise _RefusedError(why, code="request_too_large", status=413)
+    return bytes(body)
 
 
 def _read(body: bytes) -> _Asked:

@@ -159,6 +159,7 @@ BAD = {
     "calls": ({"messages": [{"role": "user", "content": "", "tool_calls": [1]}]}, "messages.0."),
     "answer last": ({"messages": [{"role": "assistant", "content": "go"}]}, "messages"),
     "long prompt": ({"messages": [{"role": "user", "content": "x" * 5000}]}, "messages"),
+    "huge request": (" " * 10_000_000, None),
     "huge prompt": ({"messages": [{"role": "user", "content": "x" * 500_000}]}, "messages"),
 }
 
@@ -185,7 +186,8 @@ def test_a_refused_request_gets_openais_error_and_changes_nothing(model):
         error = reply.json()["error"]
         assert error.keys() == {"message", "type", "param", "code"}
         assert reply.headers["x-should-retry"] == "false"
-        assert reply.status_code == (404 if name.startswith("unknown") else 400), name
+        status = 404 if name.startswith("unknown") else 413 if name == "huge request" else 400
+        assert reply.status_code == status, name
         assert str(error["param"]).startswith(str(BAD.get(name, ("", None))[1])), name
     for name, size in (("long prompt", " tokens"), ("huge prompt", "500000 characters")):
         error = errors[name].json()["error"]
