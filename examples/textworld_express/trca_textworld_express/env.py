@@ -65,7 +65,7 @@ class CookingWorld(TextEnv):
         "feed_forward": 256,
         "deliberate": ("eat", "cook", "chop", "slice", "dice"),
         "max_steps": 30,
-        "stages": ((0.2, 500), (0.3, 100)),
+        "stages": ((0.2, 1300), (0.3, 200)),
         "warmup": 50,
         "threads": 1,
     }
