@@ -8,8 +8,8 @@ import pytest
 
 from tests import toy
 from tests.chats import save_chat_model, smollm2_tokenizer
-from trca.algorithms import local_runner
-from trca.algorithms.base.audit import BranchRunner, audit, rules_of, sample
+from trca.algorithms import TurnPPOConfig, local_runner
+from trca.algorithms.base.audit import BranchRunner, audit, learners_of, rules_of, sample
 from trca.algorithms.rollouts.batch import GroupRequest
 from trca.policies.engines.engine import BatchEngine, Completion
 from trca.policies.models import load_tokenizer
@@ -78,6 +78,7 @@ def test_values_of_states_are_the_known_values(runner):
         runner,
         rollouts,
         rules,
+        learners_of(runner, runner.config),
         branched=8,
         playouts=100,
         seed=0,
@@ -91,8 +92,8 @@ def test_values_of_states_are_the_known_values(runner):
     assert len(found.executed) == len(known) > 20
     np.testing.assert_array_less(np.abs(found.executed - known), 5 * found.error + 1e-9)
     assert told[-1][0] == told[-1][1] == found.playouts / 100
-    assert {"TRCA", "GRPO", "GiGPO", "BEACON"} <= found.credit.keys()
-    assert skipped["TurnPPO"] == "reads values of a learner"
+    assert {"TRCA", "GRPO", "GiGPO", "BEACON", "HCAPO"} <= found.credit.keys()
+    assert skipped["TurnPPO"] == "reads the values of its critic: audit a run of TurnPPO"
     assert all(len(credit) == len(known) for credit in found.credit.values())
 
     planted = {"right": np.array(known), "wrong": -np.array(known), "none": np.zeros(len(known))}
@@ -177,3 +178,32 @@ def test_a_conversation_replays_the_sampled_ids(make_config, tmp_path):
     found = audit(runner, rollouts, {}, branched=4, playouts=8, seed=0)
     runner.stop()
     assert np.abs(found.executed).max() > 0.0
+
+
+@pytest.mark.usefixtures("cluster")
+def test_a_critic_of_a_checkpoint_credits_its_own_rule(make_config, build, tmp_path):
+    config = make_config(TurnPPOConfig, env_config={"max_steps": LIMIT}, critic_lr=0.01)
+    algorithm = build(config)
+    algorithm.train()
+    algorithm.save_to_path(str(tmp_path))
+    rules, skipped = rules_of(config.settings, tmp_path)
+    assert "TurnPPO" in rules
+    assert skipped["ShapedTurnPPO"] == (
+        "reads the values of its critic: audit a run of ShapedTurnPPO"
+    )
+    runner = local_runner(config, BranchRunner)
+    rollouts = sample(runner, tasks=2, size=4, seed=0)
+    learners = learners_of(runner, config, tmp_path)
+    steps = [step for rollout in rollouts for step in rollout.steps]
+    texts = [step.prompt_ids for step in steps], [step.response_ids for step in steps]
+    for method in ("score", "values"):
+        trained, loaded = (
+            np.concatenate(getattr(group, method)(*texts))
+            for group in (algorithm.learner_group, learners)
+        )
+        np.testing.assert_allclose(loaded, trained, atol=1e-6)
+        assert np.std(loaded) > 0.0
+    own = {"TurnPPO": rules["TurnPPO"]}
+    found = audit(runner, rollouts, own, learners, branched=8, playouts=2, seed=0)
+    runner.stop()
+    assert np.std(found.credit["TurnPPO"]) > 0.0

@@ -19,10 +19,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+from ray.rllib.core import COMPONENT_LEARNER_GROUP
 
 from trca.algorithms.credit import READS, BoundRule, Sources, bind_credit
 from trca.algorithms.rollouts.batch import GroupRequest
@@ -32,8 +34,10 @@ from trca.algorithms.settings.parameters import TextParameters, parameter_models
 from trca.records import Bools, Floats, Ints, Rollout, StepBatch, refuse_teams
 from trca.runs.success_tables import rank_correlation
 
-NEEDS_LEARNER: Final = frozenset({"answer_logprobs", "hindsight_logprobs", "values"})
-"""Reads that an audit does not have, because it has no learner."""
+if TYPE_CHECKING:
+    from trca.algorithms.base.text_config import TextAlgorithmConfig
+    from trca.algorithms.learner.group import TextLearnerGroup
+
 STEP_TYPES: Final = ("evidence", "invalidity", "execution", "no operator")
 """Steps by the category of their operators; a step can have several types."""
 LIVE: Final = 128
@@ -154,18 +158,38 @@ class Agreement:
         return not np.isnan(self.correlation)
 
 
-def rules_of(settings: TextParameters) -> tuple[dict[str, BoundRule], dict[str, str]]:
-    """The rule of each algorithm with a run's settings; or, by algorithm, the lacking reads."""
+def rules_of(
+    settings: TextParameters, checkpoint: Path | None = None
+) -> tuple[dict[str, BoundRule], dict[str, str]]:
+    """The rule of each algorithm with a run's settings; or, by algorithm, why it has none.
+
+    A critic has learned the targets of its own rule, so that only this rule reads its values.
+    """
     rules, skipped = dict[str, BoundRule](), dict[str, str]()
     for name, model in parameter_models().items():
         shared = {**switch(settings.flat(), name), "gold_in_training": True}
         own = {key: value for key, value in shared.items() if key in model.model_fields}
         rule = bind_credit(model.own_rule(), model(**own))
-        if lack := NEEDS_LEARNER.intersection(rule.reads):
-            skipped[name] = f"reads {' and '.join(sorted(lack))} of a learner"
+        if "values" in rule.reads and not (checkpoint and name == settings.algorithm):
+            skipped[name] = f"reads the values of its critic: audit a run of {name}"
         else:
             rules[name] = rule
     return rules, skipped
+
+
+def learners_of(
+    runner: BranchRunner, config: TextAlgorithmConfig, checkpoint: Path | None = None
+) -> TextLearnerGroup:
+    """A learner in this process, which scores tokens and gives values.
+
+    The learner has the weights of the checkpoint, or those of the config's model.
+    """
+    config = config.copy(copy_frozen=False).learners(num_learners=0, num_gpus_per_learner=0)
+    config.validate()
+    learners = config.build_learner_group(spaces=runner.get_spaces())
+    if checkpoint:
+        learners.restore_from_path(checkpoint / COMPONENT_LEARNER_GROUP)
+    return learners
 
 
 def sample(runner: BranchRunner, tasks: int, size: int, seed: int) -> list[Rollout]:
@@ -178,7 +202,7 @@ def sample(runner: BranchRunner, tasks: int, size: int, seed: int) -> list[Rollo
         raise ValueError("trca audit branches episodes, and agent_program plays them: leave it out")
     panel = runner.panel(runner.config.settings.train_split)
     groups = [
-        GroupRequest(k, task, panel.split, size, ("audit", seed))
+        GroupRequest(k, task, panel.split, size, ("audit", seed), progress=1.0)
         for k, task in enumerate(panel.batch(0, min(tasks, len(panel.task_ids)), seed=seed))
     ]
     batch = runner.sample(groups=groups)
@@ -192,6 +216,7 @@ def audit(
     runner: BranchRunner,
     rollouts: Sequence[Rollout],
     rules: Mapping[str, BoundRule],
+    learners: TextLearnerGroup | None = None,
     *,
     branched: int,
     playouts: int,
@@ -201,7 +226,8 @@ def audit(
     """Measures A(t) on some rollouts, and credits all rollouts by each rule.
 
     Draws ``branched`` rollouts at random, and plays each of their states to the end ``playouts``
-    times. ``progress`` receives the number of finished states, and of all states.
+    times. ``learners`` score tokens for rules that need them. ``progress`` receives the number of
+    finished states, and of all states.
 
     Raises:
         ValueError: If an environment does not replay exactly, or playouts are missing.
@@ -225,8 +251,7 @@ def audit(
     operators = next(iter(runner.operators().values()))
     batch = StepBatch.from_rollouts(rollouts, operators.categories)
     rows = np.flatnonzero(np.isin(batch.rollout, chosen))
-    no_learner: Any = None  # `rules_of` has left out the rules that read one
-    sources = Sources(runner.config, runner, no_learner, rollouts)
+    sources = Sources(runner.config, runner, learners, rollouts)
     credit, skipped = dict[str, Floats](), dict[str, str]()
     for name, rule in rules.items():
         if lack := next(filter(None, (READS.get(r).lack(sources) for r in rule.reads)), None):
@@ -266,6 +291,7 @@ def _playouts(
                 rollout.split,
                 count,
                 ("playout", *key),
+                progress=1.0,
                 keep_finished=True,
                 demonstration=len(branches),
             )

@@ -24,7 +24,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from ray.rllib.core.learner.learner_group import LearnerGroup
 from ray.rllib.core.rl_module.multi_rl_module import MultiRLModuleSpec
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 from ray.rllib.models.catalog import MODEL_DEFAULTS
@@ -172,7 +171,7 @@ class TextAlgorithmConfig(PolicyConfig[S]):
         spaces: Any = None,
         rl_module_spec: Any = None,
         placement_group: Any = None,
-    ) -> LearnerGroup:
+    ) -> TextLearnerGroup:
         """Builds the learners; takes the arguments of `AlgorithmConfig.build_learner_group`."""
         spec = rl_module_spec or self.get_multi_rl_module_spec(env=env, spaces=spaces)
         return TextLearnerGroup(

@@ -59,8 +59,8 @@ def audit(
     steps, and of the steps of one rollout with each other), the share of right signs where the sign
     is sure, and the share of the steps with credit. No rule of the run's training is changed.
 
-    Rules that read values or log-probabilities of a learner are left out. The environment must
-    depend on nothing but the task and the actions; the command checks this.
+    The rule of an algorithm with a critic is compared on a run of this algorithm. The environment
+    must depend on nothing but the task and the actions; the command checks this.
 
     - `trca audit outputs/quickstart`
     - `trca audit outputs/quickstart@best --rollouts 48 --playouts 64 --output audits`
@@ -75,7 +75,7 @@ def audit(
         subject = policy(run_or_model, config, assignments(set_ or []))
         folder = output or subject.folder
         make_writable(folder)
-        rules, skipped = rules_of(subject.settings)
+        rules, skipped = rules_of(subject.settings, subject.checkpoint)
     log = folder / "logs" / "audit.log"
     try:
         found = _measure(subject, rules, tasks, rollouts, playouts, seed, log)
@@ -104,10 +104,11 @@ def _measure(
         tracing_to(log),
         terminal.status("loading the model") as status,
     ):
-        from trca.algorithms.base.audit import BranchRunner, audit, sample
+        from trca.algorithms.base.audit import BranchRunner, audit, learners_of, sample
         from trca.algorithms.base.evaluation import local_runner
 
-        runner: Any = local_runner(subject.algorithm_config(), BranchRunner)
+        config = subject.algorithm_config()
+        runner: Any = local_runner(config, BranchRunner)
         size = subject.settings.group_size
         _ = runner.loop  # loads the model, before the clock starts
         status.update(f"playing {tasks} groups of {size} rollouts")
@@ -121,10 +122,14 @@ def _measure(
             f"{subject.name}: {sum(each.won for each in played)} of {len(played)} rollouts won."
             f" About {states:,.0f} states, {states * playouts:,.0f} playouts, {minutes:.0f} minutes"
         )
+        if subject.checkpoint:  # of the model that the run started from
+            config = subject.settings.algorithm_config()
+        learners = learners_of(runner, config, subject.checkpoint)
         found = audit(
             runner,
             played,
             rules,
+            learners,
             branched=rollouts,
             playouts=playouts,
             seed=seed,

@@ -34,6 +34,7 @@ class Policy:
         model: Model folder or hub name.
         folder: The folder of reports: the run's folder, or `DEFAULT_ROOT` for shared storage.
         selection: The choice of the run's checkpoint; `None` for a policy without a run.
+        checkpoint: The run's checkpoint; `None` for a policy without a run.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Policy:
     model: str
     folder: Path
     selection: Selection | None = None
+    checkpoint: Path | None = None
 
     def on(self, panel: CanonicalPanel, given: Mapping[str, Any]) -> Policy:
         """The policy on the data of a canonical panel, with further settings.
@@ -130,6 +132,7 @@ def policy(name: str, config: str | None, given: Mapping[str, Any]) -> Policy:
         str(exported),
         DEFAULT_ROOT if run.storage else run.path,
         selection=selection,
+        checkpoint=checkpoint,
     )
 
 
