@@ -296,7 +296,7 @@ async def _body(request: HTTPRequest, most: int) -> bytes:
     async for part in request.stream():
         body += part
         if len(body) > most:
-            why = f"the request has over {most} bytes, and no prompt is as long: shorten the messages"
+            why = f"the request has over {most} bytes, more than any prompt: shorten the messages"
             raise _RefusedError(why, code="request_too_large", status=413)
     return bytes(body)
 
