@@ -83,14 +83,20 @@ def free_port() -> int:
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[None]:
     ray = pytest.importorskip("ray")
+    from trca.cli.run.training import start_ray
+
     ray.shutdown()  # RLlib starts a cluster if a test without this fixture builds an algorithm
     with TemporaryDirectory(prefix="ray") as folder:  # short, because it holds Ray's sockets
-        ray.init(
-            num_cpus=6,
-            resources={"place": 1},  # a second node has another resource
-            include_dashboard=False,
-            log_to_driver=False,
-            _temp_dir=folder,
-        )
+
+        def start() -> object:
+            return ray.init(
+                num_cpus=6,
+                resources={"place": 1},  # a second node has another resource
+                include_dashboard=False,
+                log_to_driver=False,
+                _temp_dir=folder,
+            )
+
+        start_ray(start, print)
         yield
         ray.shutdown()

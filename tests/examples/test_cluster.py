@@ -120,7 +120,7 @@ def test_a_ray_head_with_a_token_takes_clients_with_this_token_alone(tmp_path):
     def client(changes):
         command = [sys.executable, "-c", CLIENT, f"127.0.0.1:{port}"]
         return subprocess.run(
-            command, env=env | changes, capture_output=True, text=True, timeout=120
+            command, env=env | changes, capture_output=True, text=True, timeout=400
         )
 
     with socket.socket() as free, tempfile.TemporaryDirectory(prefix="ray", dir="/tmp") as folder:
@@ -183,7 +183,7 @@ def sbatch(folder, script, tools):
         },
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=800,
     )
 
 

@@ -80,11 +80,12 @@ def test_a_task_is_named_by_seed_or_by_its_place_in_the_split(alfworld):
 
 def test_the_tasks_are_listed_through_openenvs_interface(alfworld):
     ids = make("alfworld", **ALFWORLD).unwrapped.task_ids
-    (split,) = httpx.get(f"{alfworld}/ALFWorldEnv/splits").json()
+    (split,) = httpx.get(f"{alfworld}/ALFWorldEnv/splits", timeout=300).json()
     assert split["name"] == "train"
 
     def asked(route, **body):
-        return httpx.post(f"{alfworld}/ALFWorldEnv/{route}", json={"split": "train", **body})
+        url = f"{alfworld}/ALFWorldEnv/{route}"
+        return httpx.post(url, json={"split": "train", **body}, timeout=300)
 
     assert asked("num_tasks").json() == {"num_tasks": len(ids)}
     assert asked("task", index=2).json()["task"] == {"id": ids[2], "index": 2}

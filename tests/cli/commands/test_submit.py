@@ -92,7 +92,7 @@ def trca(*arguments, token=TOKEN):
         env={**os.environ, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token},
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=800,
     )
 
 
@@ -186,7 +186,7 @@ def test_a_cluster_without_an_agent_is_reported_with_the_log_of_the_agent(here):
                 env={**os.environ, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": TOKEN},
                 capture_output=True,
                 text=True,
-                timeout=240,
+                timeout=800,
             )
     log = "/tmp/ray/session_latest/logs/dashboard_agent.log"
     assert ended.returncode == 2, ended.stdout + ended.stderr
