@@ -1,5 +1,6 @@
 """This package's environments on a real OpenEnv server, and OpenEnv servers as environments."""
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -15,6 +16,7 @@ pytest.importorskip("openenv", reason="make test-interop runs it, in an environm
 
 from openenv.core import GenericEnvClient
 from openenv.core.env_server import Action, Environment, Observation, State, create_app
+from openenv.core.env_server.http_server import HTTPEnvServer
 from typer.testing import CliRunner
 from websockets.sync.server import serve
 
@@ -182,7 +184,15 @@ def test_a_foreign_environment_is_played_through_its_named_fields(echo):
         echo(observation_field="text").reset()
 
 
-def test_an_error_of_the_server_is_raised_and_the_next_episode_starts_normally(echo):
+def test_an_error_of_the_server_is_raised_and_the_next_episode_starts_normally(echo, monkeypatch):
+    """The server has room for one, and is late to notice that the failed episode has left."""
+    end = HTTPEnvServer._destroy_session
+
+    async def end_late(server, session):
+        await asyncio.sleep(0.5)
+        await end(server, session)
+
+    monkeypatch.setattr(HTTPEnvServer, "_destroy_session", end_late)
     env = echo()
     env.reset()
     with pytest.raises(PeerError, match="the cable is cut"):
