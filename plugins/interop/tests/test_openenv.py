@@ -202,6 +202,12 @@ def test_an_error_of_the_server_is_raised_and_the_next_episode_starts_normally(e
     assert env.reset(options={"task": "seed-1"})[0] == "seed 1"
 
 
+def test_a_server_that_stays_full_is_an_error(echo):
+    echo().reset()
+    with pytest.raises(PeerError, match="CAPACITY_REACHED"):
+        echo(timeout_s=5.0).reset()
+
+
 def test_an_end_without_a_reward_is_no_zero(echo):
     env = echo()
     env.reset()
