@@ -14,6 +14,7 @@ from hypothesis import settings
 
 gc.disable()  # until all libraries are imported
 os.environ.setdefault("RAY_worker_niceness", "0")
+os.environ.setdefault("RAY_worker_register_timeout_seconds", "600")  # the machine may be busy
 os.environ.pop("COLUMNS", None)  # rich reads it only once; tests set a width
 
 # A background job of a shell and its children ignore Ctrl-C; some tests send Ctrl-C to children.
