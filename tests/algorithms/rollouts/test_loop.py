@@ -150,7 +150,7 @@ def test_the_time_of_a_rollout_starts_when_all_environments_have(batch, model, m
     monkeypatch.setattr(asyncio.BaseEventLoop, "time", lambda _: time.monotonic() + sum(late))
     loop = make_loop(model, Slow, limits=FailureSettings(rollout_timeout_s=600.0))
     left = loop.run(GROUPS, SAMPLING)
-    assert left.failures == []
+    assert left.incidents == []
     assert plain(left.rollouts) == plain(batch.rollouts)
     loop.close()
 
