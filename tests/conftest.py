@@ -5,7 +5,9 @@ import os
 import signal
 import socket
 from collections.abc import Iterator
+from contextlib import suppress
 from importlib.util import find_spec
+from random import SystemRandom
 from tempfile import TemporaryDirectory
 from types import FrameType
 
@@ -76,9 +78,16 @@ def _stuck(number: int, frame: FrameType | None) -> None:
 
 @pytest.fixture
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    return unused_port()
+
+
+def unused_port() -> int:
+    """A port outside of those that Linux and Ray give away, so that it is still free later."""
+    while True:
+        port = SystemRandom().randrange(21_000, 32_000)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 @pytest.fixture(scope="session")
