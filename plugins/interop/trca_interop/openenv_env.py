@@ -82,7 +82,7 @@ class RemoteEnv(Uncopied, gymnasium.Env[str, str]):
             url: The server, ``http://`` or ``ws://``.
             action_field: Field of the server's action for the action text.
             observation_field: Field of the server's observation with the observation text.
-            timeout_s: Seconds to wait for a reply.
+            timeout_s: Seconds to wait for a reply, and for room on a full server.
             won_above: The episode is won if it ends with a reward above this value.
 
         Raises:
