@@ -5,7 +5,9 @@ import os
 import signal
 import socket
 from collections.abc import Iterator
+from contextlib import suppress
 from importlib.util import find_spec
+from random import SystemRandom
 from tempfile import TemporaryDirectory
 from types import FrameType
 
@@ -14,6 +16,7 @@ from hypothesis import settings
 
 gc.disable()  # until all libraries are imported
 os.environ.setdefault("RAY_worker_niceness", "0")
+os.environ.setdefault("RAY_worker_register_timeout_seconds", "600")  # the machine may be busy
 os.environ.pop("COLUMNS", None)  # rich reads it only once; tests set a width
 
 # A background job of a shell and its children ignore Ctrl-C; some tests send Ctrl-C to children.
@@ -75,19 +78,35 @@ def _stuck(number: int, frame: FrameType | None) -> None:
 
 @pytest.fixture
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    return unused_port()
+
+
+def unused_port() -> int:
+    """A port outside of those that Linux and Ray give away, so that it is still free later."""
+    while True:
+        port = SystemRandom().randrange(21_000, 32_000)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[None]:
     ray = pytest.importorskip("ray")
-    from trca.cli.run.training import init_ray
+    from trca.cli.run.training import start_ray
 
     ray.shutdown()  # RLlib starts a cluster if a test without this fixture builds an algorithm
     with TemporaryDirectory(prefix="ray") as folder:  # short, because it holds Ray's sockets
-        place = {"place": 1}  # a second node has another resource
-        init_ray(6, print, num_cpus=6, resources=place, _temp_dir=folder)
+
+        def start() -> object:
+            return ray.init(
+                num_cpus=6,
+                resources={"place": 1},  # a second node has another resource
+                include_dashboard=False,
+                log_to_driver=False,
+                _temp_dir=folder,
+            )
+
+        start_ray(start, print)
         yield
         ray.shutdown()

@@ -12,7 +12,7 @@ from functools import partial
 
 import torch
 
-STUCK_S = 90
+STUCK_S = 200
 """Seconds after which a process is stuck."""
 
 

@@ -146,7 +146,7 @@ def test_labelled_prompts_are_not_sent_again(tmp_path):
 
 
 def test_labels_are_kept_though_an_earlier_prompt_fails(tmp_path):
-    kept, answered = tmp_path / "judge.jsonl", Barrier(3, timeout=60)
+    kept, answered = tmp_path / "judge.jsonl", Barrier(3, timeout=600)
 
     def ask(prompt):
         answered.wait()  # all three are asked at the same time

@@ -35,7 +35,7 @@ take_action()
 
 def run(folder, code):
     return subprocess.run(
-        [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, timeout=600
     )
 
 
@@ -77,6 +77,6 @@ sys.stderr.flush()
 os._exit(1)
 """
     with (tmp_path / "of-ray.err").open("w") as errors:
-        subprocess.run([sys.executable, "-c", code], cwd=tmp_path, stderr=errors, timeout=120)
+        subprocess.run([sys.executable, "-c", code], cwd=tmp_path, stderr=errors, timeout=600)
     assert last_errors(link, 2) == "line 48\nline 49\n"
     assert last_errors(tmp_path / "another_machine.err") == ""

@@ -16,7 +16,7 @@ from trca.envs import ActionChoice, make
 from trca.envs.choice import hashed_words
 from trca.envs.demonstrations import Demonstrations
 
-PPO_ITERATIONS = 20
+PPO_ITERATIONS = 30
 NAMES = ("alfworld", "webshop", "searchqa", "examples/plain_key_door.py:KeyDoor")
 
 

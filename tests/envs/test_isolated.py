@@ -96,11 +96,11 @@ def test_episodes_are_those_of_the_environment_in_the_same_process():
 
 
 def test_a_step_that_holds_the_interpreter_is_killed_and_the_next_environment_plays(tmp_path):
-    pool = EnvPool(lambda split: make(native(tmp_path), split=split), timeout_s=1.0)
+    pool = EnvPool(lambda split: make(native(tmp_path), split=split), timeout_s=5.0)
     env = run_to_end(pool.take("train"))
     run_to_end(pool.reset(env, 0, {"task": "train-0"}))
     child = env.env.unwrapped._process
-    with pytest.raises(StuckError, match=r"step\('sing'\) has not returned for 1 s"):
+    with pytest.raises(StuckError, match=r"step\('sing'\) has not returned for 5 s"):
         run_to_end(pool.step(env, "sing"))
     pool.give_back(env, broken=True)
     assert child.poll() is not None
@@ -141,7 +141,7 @@ def test_the_process_ends_with_its_environment():
     process = env.unwrapped._process
     assert process.pid != os.getpid()
     del env
-    end = time.monotonic() + 30
+    end = time.monotonic() + 300
     while process.poll() is None and time.monotonic() < end:
         time.sleep(0.05)
     assert process.poll() is not None
@@ -193,7 +193,7 @@ env.close()
 def test_the_process_of_a_team_that_is_stuck_is_killed(tmp_path):
     (tmp_path / "team.yaml").write_text("roles:\n  one: {acts: [all], prompt: '{task}'}\n")
     team = str(tmp_path / "team.yaml")
-    pool = EnvPool(lambda split: make(native(tmp_path), split=split, team=team), timeout_s=1.0)
+    pool = EnvPool(lambda split: make(native(tmp_path), split=split, team=team), timeout_s=5.0)
     env = run_to_end(pool.take("train"))
     run_to_end(pool.reset(env, 0, {"task": "train-0"}))
     child = env.env.unwrapped.inner.unwrapped._process

@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from tests.cli.commands.test_train import SMALL
+from tests.conftest import unused_port
 from trca.cli.commands.submit import Target
 from trca.runs.folder import RunFolder
 from trca.tune_configs.files import shipped
@@ -120,13 +121,11 @@ def test_a_ray_head_with_a_token_takes_clients_with_this_token_alone(tmp_path):
     def client(changes):
         command = [sys.executable, "-c", CLIENT, f"127.0.0.1:{port}"]
         return subprocess.run(
-            command, env=env | changes, capture_output=True, text=True, timeout=120
+            command, env=env | changes, capture_output=True, text=True, timeout=400
         )
 
-    with socket.socket() as free, tempfile.TemporaryDirectory(prefix="ray", dir="/tmp") as folder:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-        free.close()
+    port = unused_port()
+    with tempfile.TemporaryDirectory(prefix="ray", dir="/tmp") as folder:
         ray = Path(sys.executable).with_name("ray")
         options = "--head --block --num-cpus=1 --include-dashboard=false --disable-usage-stats"
         head = subprocess.Popen(
@@ -183,7 +182,7 @@ def sbatch(folder, script, tools):
         },
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=800,
     )
 
 

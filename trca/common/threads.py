@@ -209,9 +209,9 @@ def run_to_end(main: Coroutine[Any, Any, T]) -> T:
     except RuntimeError:
         return run()
     loop, thread = runner.get_loop(), Threads(1, "trca-loop")
-    result: Future[T] = thread.submit(run)
-    thread.close()
     try:
+        result: Future[T] = thread.submit(run)
+        thread.close()
         return result.result()
     except BaseException:
         with suppress(RuntimeError):  # the event loop has ended

@@ -209,7 +209,7 @@ def _name(pid):
     return Path(f"/proc/{pid}/comm").read_text().strip()
 
 
-def _gone(pid, patience=300):
+def _gone(pid, patience=3000):
     for _ in range(patience):
         status = Path(f"/proc/{pid}/status")
         if not status.exists() or "\nState:\tZ" in status.read_text():

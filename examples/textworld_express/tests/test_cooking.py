@@ -106,7 +106,7 @@ def test_java_ends_with_the_last_game():
     assert process.poll() is None
     assert other.step("look around")[-1]["accepted"]
     other.close()
-    assert process.wait(30) == -signal.SIGKILL
+    assert process.wait(300) == -signal.SIGKILL
 
 
 def test_the_end_of_java_is_a_technical_failure_and_the_next_task_starts_it_again():
@@ -114,7 +114,7 @@ def test_the_end_of_java_is_a_technical_failure_and_the_next_task_starts_it_agai
     env.reset(options={"task": "train/3"})
     process = shared_java().process
     os.kill(process.pid, signal.SIGKILL)
-    process.wait(30)
+    process.wait(300)
     with pytest.raises(RuntimeError, match="TextWorldExpress failed"):
         env.step("look around")
     env.reset(options={"task": "train/3"})

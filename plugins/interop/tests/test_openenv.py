@@ -1,5 +1,6 @@
 """This package's environments on a real OpenEnv server, and OpenEnv servers as environments."""
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -15,6 +16,7 @@ pytest.importorskip("openenv", reason="make test-interop runs it, in an environm
 
 from openenv.core import GenericEnvClient
 from openenv.core.env_server import Action, Environment, Observation, State, create_app
+from openenv.core.env_server.http_server import HTTPEnvServer
 from typer.testing import CliRunner
 from websockets.sync.server import serve
 
@@ -80,11 +82,12 @@ def test_a_task_is_named_by_seed_or_by_its_place_in_the_split(alfworld):
 
 def test_the_tasks_are_listed_through_openenvs_interface(alfworld):
     ids = make("alfworld", **ALFWORLD).unwrapped.task_ids
-    (split,) = httpx.get(f"{alfworld}/ALFWorldEnv/splits").json()
+    (split,) = httpx.get(f"{alfworld}/ALFWorldEnv/splits", timeout=300).json()
     assert split["name"] == "train"
 
     def asked(route, **body):
-        return httpx.post(f"{alfworld}/ALFWorldEnv/{route}", json={"split": "train", **body})
+        url = f"{alfworld}/ALFWorldEnv/{route}"
+        return httpx.post(url, json={"split": "train", **body}, timeout=300)
 
     assert asked("num_tasks").json() == {"num_tasks": len(ids)}
     assert asked("task", index=2).json()["task"] == {"id": ids[2], "index": 2}
@@ -181,7 +184,15 @@ def test_a_foreign_environment_is_played_through_its_named_fields(echo):
         echo(observation_field="text").reset()
 
 
-def test_an_error_of_the_server_is_raised_and_the_next_episode_starts_normally(echo):
+def test_an_error_of_the_server_is_raised_and_the_next_episode_starts_normally(echo, monkeypatch):
+    """The server has room for one, and is late to notice that the failed episode has left."""
+    end = HTTPEnvServer._destroy_session
+
+    async def end_late(server, session):
+        await asyncio.sleep(0.5)
+        await end(server, session)
+
+    monkeypatch.setattr(HTTPEnvServer, "_destroy_session", end_late)
     env = echo()
     env.reset()
     with pytest.raises(PeerError, match="the cable is cut"):
@@ -189,6 +200,12 @@ def test_an_error_of_the_server_is_raised_and_the_next_episode_starts_normally(e
     with pytest.raises(PeerError, match="no episode"):
         env.unwrapped.plain.step("abc")
     assert env.reset(options={"task": "seed-1"})[0] == "seed 1"
+
+
+def test_a_server_that_stays_full_is_an_error(echo):
+    echo().reset()
+    with pytest.raises(PeerError, match="CAPACITY_REACHED"):
+        echo(timeout_s=5.0).reset()
 
 
 def test_an_end_without_a_reward_is_no_zero(echo):

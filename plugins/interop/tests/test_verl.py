@@ -138,7 +138,10 @@ def queue():
     queue = pytest.importorskip("transfer_queue", reason="make test-interop runs it, with verl")
     import ray
 
-    ray.init("local", num_cpus=4, include_dashboard=False)  # the queue has three actors
+    from trca.cli.run.training import start_ray
+
+    # The queue has three actors.
+    start_ray(lambda: ray.init("local", num_cpus=4, include_dashboard=False), print)
     queue.init()
     yield queue
     queue.close()

@@ -6,6 +6,7 @@ Messages of a server are untrusted input: their form and size are checked. Any f
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -27,6 +28,9 @@ MOST: Final = 1_000
 """Largest number of admissible actions."""
 _MEGABYTES: Final = 4
 """Largest size of a message, in megabytes."""
+_FULL: Final = "CAPACITY_REACHED"
+"""OpenEnv's code of a server without room for another connection."""
+_PAUSE_S: Final = 0.2
 _OPTIONAL: Final = ("task", "admissible_actions")
 """Optional fields of an observation."""
 
@@ -78,7 +82,7 @@ class RemoteEnv(Uncopied, gymnasium.Env[str, str]):
             url: The server, ``http://`` or ``ws://``.
             action_field: Field of the server's action for the action text.
             observation_field: Field of the server's observation with the observation text.
-            timeout_s: Seconds to wait for a reply.
+            timeout_s: Seconds to wait for a reply, and for room on a full server.
             won_above: The episode is won if it ends with a reward above this value.
 
         Raises:
@@ -99,21 +103,23 @@ class RemoteEnv(Uncopied, gymnasium.Env[str, str]):
     ) -> tuple[str, dict[str, Any]]:
         """Starts the episode of a seed.
 
+        A server has room again a moment after the end of another connection: a full server is asked
+        again until the time limit of a reply.
+
         Raises:
-            PeerError: If the server is unreachable or sends an invalid message.
+            PeerError: If the server is unreachable, stays full, or sends an invalid message.
         """
         super().reset(seed=seed)
-        if self._connected is None:
-            core = required("openenv.core", "openenv")
-            client = core.GenericEnvClient(
-                base_url=self._url,
-                message_timeout_s=self._timeout_s,
-                max_message_size_mb=_MEGABYTES,
-            )
-            self._connected = client.sync()
-        reply = self._asked(
-            partial(self._connected.reset, **({} if seed is None else {"seed": seed}))
-        )
+        arguments = {} if seed is None else {"seed": seed}
+        end = time.monotonic() + self._timeout_s
+        while True:
+            try:
+                reply = self._asked(partial(self._client().reset, **arguments))
+                break
+            except PeerError as error:
+                if _FULL not in str(error) or time.monotonic() > end:
+                    raise
+                time.sleep(_PAUSE_S)
         if reply.done:
             raise self._failed("the episode is over at its start")
         return reply.text, self._info(reply)
@@ -140,6 +146,18 @@ class RemoteEnv(Uncopied, gymnasium.Env[str, str]):
         if connected is not None:
             with suppress(Exception):
                 connected.close()
+
+    def _client(self) -> Any:
+        """The connected client of OpenEnv."""
+        if self._connected is None:
+            core = required("openenv.core", "openenv")
+            client = core.GenericEnvClient(
+                base_url=self._url,
+                message_timeout_s=self._timeout_s,
+                max_message_size_mb=_MEGABYTES,
+            )
+            self._connected = client.sync()
+        return self._connected
 
     def _asked(self, ask: Callable[[], Any]) -> _Reply:
         try:

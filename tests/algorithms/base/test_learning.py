@@ -172,9 +172,18 @@ def test_the_rollouts_of_a_group_are_sampled_apart(history):
     [TRCAConfig, *(pytest.param(c, marks=pytest.mark.slow) for c in (GRPOConfig, GiGPOConfig))],
 )
 def test_success_rises_to_what_only_learning_reaches(make_config, config_class):
-    """Actions at random win a fourth of the episodes."""
+    """Actions at random win a third of the episodes."""
     algorithm = make_config(config_class, **LEARNS).build_algo()
-    success = [algorithm.train()["success_rate"] for _ in range(16)]
+
+    def success():
+        """The share of wins in eight episodes of each task."""
+        panel, draws = algorithm.panel("train"), {"rollouts": 8, "temperature": 1.0}
+        return evaluate_panel(algorithm.env_runner_group, panel, **draws).summary()["success_rate"]
+
+    before = success()
+    for _ in range(24):
+        algorithm.train()
+    after = success()
     algorithm.stop()
-    assert np.mean(success[:2]) < 0.4
-    assert np.mean(success[-4:]) > 0.55
+    assert before < 0.45
+    assert after > 0.55

@@ -13,6 +13,7 @@ from ray.util.scheduling_strategies import (
 
 from tests.algorithms.base.test_training import tokens_of, wait_until_alive
 from trca.algorithms import TRCA, TRCAConfig
+from trca.cli.run.training import start_ray
 
 
 @pytest.fixture
@@ -37,8 +38,10 @@ class Hoard:
 STORE_MIB = 80
 
 
-def join(nodes):
-    return nodes.add_node(num_cpus=1, resources={"place": 1}, object_store_memory=STORE_MIB * 2**20)
+def join(nodes, **resources):
+    resources = resources or {"num_cpus": 1, "resources": {"place": 1}}
+    store = {"object_store_memory": STORE_MIB * 2**20}
+    return start_ray(lambda: nodes.add_node(**resources, **store), print)
 
 
 def fill_store(node):
@@ -112,12 +115,12 @@ class Holder:
 @pytest.mark.parametrize("grouped", [True, False], ids=["in Tune", "alone"])
 def test_a_learner_and_an_env_runner_of_a_preset_share_each_gpu(nodes, grouped):
     """Ray counts GPUs and does not look at them, so a machine without any will do."""
-    node = nodes.add_node(num_cpus=64, num_gpus=4)
+    node = join(nodes, num_cpus=64, num_gpus=4)
     config = TRCAConfig.from_preset("paper/alfworld_qwen2.5_1.5b")
     config.training(model="shrunk:Qwen/Qwen2.5-1.5B-Instruct", engine="transformers")
     bundles = TRCA.default_resource_request(config).bundles
     group = placement_group(bundles, strategy="PACK")
-    assert group.wait(30)
+    assert group.wait(600)
     if not grouped:
         ray.util.remove_placement_group(group)
     holders, gpus = [], []
@@ -126,7 +129,7 @@ def test_a_learner_and_an_env_runner_of_a_preset_share_each_gpu(nodes, grouped):
             inside = PlacementGroupSchedulingStrategy(group, number)
             there = inside if grouped else NodeAffinitySchedulingStrategy(node.node_id, soft=False)
             holder = Holder.options(num_gpus=share, scheduling_strategy=there).remote()
-            gpus += ray.get(holder.gpus.remote(), timeout=60)
+            gpus += ray.get(holder.gpus.remote(), timeout=600)
             holders.append(holder)
     assert [sorted(gpus[:4]), sorted(gpus[4:])] == [[0, 1, 2, 3]] * 2
     for holder in holders:

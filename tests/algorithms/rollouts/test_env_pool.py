@@ -41,7 +41,7 @@ class Remote(Shop):
     everyone = threading.Barrier(32)
 
     def step(self, action):
-        self.everyone.wait(timeout=20)
+        self.everyone.wait(timeout=300)
         return super().step(action)
 
 
@@ -167,12 +167,12 @@ def test_seconds_are_counted_until_taken():
 
 @pytest.mark.parametrize("env_class", [Closed, RemoteClosed])
 def test_a_call_that_never_returns_is_given_up_and_named(env_class):
-    pool = EnvPool(lambda split: env_class(), timeout_s=0.1)
+    pool = EnvPool(lambda split: env_class(), timeout_s=1.0)
     one, stays, other = taken(pool, *["train"] * 3)
     first, stuck, third = step(pool, (one, "tea"), (stays, "stay"), (other, "milk"))
     assert (first[0], third[0]) == ("did tea", "did milk")
     assert isinstance(stuck, StuckError)
-    words = "step('stay') has not returned for 0.1 s, at threading.py"
+    words = "step('stay') has not returned for 1 s, at threading.py"
     assert f"environment {env_class.__name__}: {words}" in str(stuck)
     pool.give_back(stays, broken=True)
     run_to_end(pool.close_broken())

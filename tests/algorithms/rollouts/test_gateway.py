@@ -25,7 +25,7 @@ from trca.policies.prompts import Prompter
 
 EXAMPLE = Path(__file__).parents[3] / "examples/gateway/agent.py"
 agent = load_file(EXAMPLE).agent
-CLIENT = httpx.Client(timeout=60)
+CLIENT = httpx.Client(timeout=600)
 
 
 def ask(base_url, content="take the key.", **fields):
@@ -280,7 +280,7 @@ def test_a_response_that_no_client_reads_is_no_part_of_the_rollout(model):
 
     class Waiting(TransformersEngine):
         def generate(self, requests, sampling):
-            assert gone.wait(60)
+            assert gone.wait(600)
             return super().generate(requests, sampling)
 
     def hangs_up(env, base_url):

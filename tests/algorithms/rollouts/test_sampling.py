@@ -69,7 +69,7 @@ class Runners:
 @pytest.mark.slow
 def test_the_groups_of_lost_and_slow_runners_are_sampled_on_the_others(cluster):
     runners = Runners("", "dies", "sleeps")
-    batch, metrics = sample_groups(runners, GROUPS, SamplingParams(), 5.0)
+    batch, metrics = sample_groups(runners, GROUPS, SamplingParams(), 15.0)
     assert [(r.group, r.index) for r in batch.rollouts] == [
         (g, k) for g in range(3) for k in (0, 1)
     ]

@@ -30,7 +30,8 @@ def test_a_served_index_is_searched_over_http(index, free_port):
         retriever = HttpRetriever(f"http://127.0.0.1:{free_port}/retrieve")
         [[found]] = retriever.search(["fruit"], 3)
         assert (found.id, found.title) == ("a", "Apple")
-        assert httpx.get(f"http://127.0.0.1:{free_port}/health").status_code == 200
+        health = httpx.get(f"http://127.0.0.1:{free_port}/health", timeout=300)
+        assert health.status_code == 200
     finally:
         server.terminate()
         server.communicate()
@@ -38,7 +39,7 @@ def test_a_served_index_is_searched_over_http(index, free_port):
 
 def test_an_index_that_is_not_there_ends_the_command(tmp_path, free_port):
     server = start("bm25", "--index", tmp_path / "none", "--port", free_port)
-    _, said = server.communicate(timeout=60)
+    _, said = server.communicate(timeout=600)
     assert server.returncode == 1
     assert "there is no store of passages here: build" in said
 

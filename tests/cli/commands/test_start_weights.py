@@ -49,7 +49,7 @@ def test_a_run_is_not_resumed_from_another_start_model(adapter_run):
         capture_output=True,
         text=True,
         env=environment(),
-        timeout=300,
+        timeout=800,
     )
     assert ended.returncode == 1
     assert all(part in ended.stderr for part in (*REFUSAL, "Iteration 1 is saved"))

@@ -14,6 +14,7 @@ import yaml
 from tests.cli import calls
 from tests.cli.calls import done
 from tests.cli.commands.test_train import SMALL
+from tests.conftest import unused_port
 from trca import rubric
 from trca.runs.folder import RunFolder
 
@@ -76,12 +77,6 @@ def test_a_sweep_is_one_job(here):
     assert "env: trca/ALFWorld-v0" in output  # the base travels with the sweep
 
 
-def free_port():
-    with socket.socket() as server:
-        server.bind(("127.0.0.1", 0))
-        return server.getsockname()[1]
-
-
 TOKEN = "0123456789abcdef" * 4
 
 
@@ -92,18 +87,18 @@ def trca(*arguments, token=TOKEN):
         env={**os.environ, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token},
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=800,
     )
 
 
 @contextmanager
 def ray_head(agent_port):
     """The dashboard of a Ray cluster that wants a token."""
-    port, folder = free_port(), tempfile.mkdtemp(prefix="ray", dir="/tmp")
+    port, folder = unused_port(), tempfile.mkdtemp(prefix="ray", dir="/tmp")
     head = subprocess.Popen(
         [
             *(Path(sys.executable).with_name("ray"), "start", "--head", "--block", "--num-cpus=2"),
-            *(f"--port={free_port()}", f"--dashboard-port={port}", "--disable-usage-stats"),
+            *(f"--port={unused_port()}", f"--dashboard-port={port}", "--disable-usage-stats"),
             *(f"--temp-dir={folder}", f"--dashboard-agent-listen-port={agent_port}"),
         ],
         env={
@@ -126,7 +121,7 @@ def ray_head(agent_port):
 @pytest.fixture(scope="module")
 def cluster():
     """The address of a Ray cluster that wants a token."""
-    with ray_head(free_port()) as address:
+    with ray_head(unused_port()) as address:
         yield address
 
 
@@ -186,7 +181,7 @@ def test_a_cluster_without_an_agent_is_reported_with_the_log_of_the_agent(here):
                 env={**os.environ, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": TOKEN},
                 capture_output=True,
                 text=True,
-                timeout=240,
+                timeout=800,
             )
     log = "/tmp/ray/session_latest/logs/dashboard_agent.log"
     assert ended.returncode == 2, ended.stdout + ended.stderr

@@ -57,7 +57,7 @@ def run(folder, *arguments, **more):
         capture_output=True,
         text=True,
         env=environment(**more),
-        timeout=300,
+        timeout=800,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

@@ -27,7 +27,7 @@ def test_a_slow_step_is_named_with_its_action_and_line(waiting, tmp_path, monkey
         waits = waiting
 
         def take_action(self, action):
-            named.wait(60.0)
+            named.wait(600.0)
             return super().take_action(action)
 
     def say(text):

@@ -11,6 +11,7 @@ from ray._private.ray_constants import PROCESS_TYPE_RAYLET
 from ray.cluster_utils import Cluster
 
 from tests.cli.sweep.conftest import COMMAND, EASY, environment, started, succeed
+from trca.cli.run.training import start_ray
 from trca.runs.folder import RunFolder
 
 SWEEP = {
@@ -38,11 +39,10 @@ SLOW = "import time\n" + EASY.replace("return Outcome", "time.sleep(0.05); retur
 @pytest.fixture(scope="module")
 def cluster_of_two():
     """A cluster of two nodes with one CPU each; the last test takes the second node away."""
-    cluster = Cluster(
-        initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False}
-    )
-    other = cluster.add_node(num_cpus=1)
-    cluster.wait_for_nodes()
+    head = {"num_cpus": 1, "include_dashboard": False}
+    cluster = start_ray(lambda: Cluster(initialize_head=True, head_node_args=head), print)
+    other = start_ray(lambda: cluster.add_node(num_cpus=1), print)
+    cluster.wait_for_nodes(timeout=600)
     yield cluster, other
     cluster.shutdown()
 
@@ -126,6 +126,7 @@ def test_a_killed_driver_loses_no_trial_on_a_cluster_that_stays_up(
     wait(lambda: any(name.startswith("003") for name in ended()), process)
     process.send_signal(signal.SIGKILL)
     process.wait()
+    wait(lambda: not any(parent(run) for run in trials(folder)))  # the fourth may end meanwhile
     kept = ended()
 
     output = succeed([*COMMAND, "--resume=killed"], variables)

@@ -17,6 +17,8 @@ from trca.runs.folder import RunFolder
 from trca.runs.rollout_files import iteration_files, rollout_file
 
 CHROMIUM = Path("/usr/bin/chromium")
+WAIT_MS = 300_000
+"""Longest wait: a busy machine is slow, and that is no fault."""
 FLAGS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -34,7 +36,7 @@ def browser():
     if not CHROMIUM.exists():
         pytest.skip(f"no Chromium at {CHROMIUM}")
     with playwright.sync_playwright() as driver:
-        opened = driver.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        opened = driver.chromium.launch(executable_path=CHROMIUM, args=FLAGS, timeout=WAIT_MS)
         yield opened
         opened.close()
 
@@ -43,7 +45,7 @@ def browser():
 def page(browser):
     """A page that takes no error, and nothing from elsewhere."""
     opened = browser.new_page(viewport={"width": 1400, "height": 900})
-    opened.set_default_timeout(120_000)  # a busy machine is slow, and that is no fault
+    opened.set_default_timeout(WAIT_MS)
     errors, requests = [], []
     opened.on("pageerror", lambda error: errors.append(str(error)))
     opened.on("console", lambda said: errors.append(said.text) if said.type == "error" else None)
@@ -62,7 +64,7 @@ def serving(*arguments):
     try:
         yield server.stdout.readline().strip()
         server.send_signal(signal.SIGINT)
-        _, said = server.communicate(timeout=120)
+        _, said = server.communicate(timeout=600)
         assert server.returncode == 0, said
         assert "Traceback" not in said
     finally:
@@ -116,6 +118,7 @@ def test_the_policy_alone_stops_a_script_in_an_exported_file(browser, exported, 
     attacked = tmp_path / "attacked.html"
     attacked.write_text(exported.read_text().replace("<body>", f"<body>{ATTACKS[0]}{ATTACKS[1]}"))
     page = browser.new_page()
+    page.set_default_timeout(WAIT_MS)
     page.goto(attacked.as_uri())
     page.wait_for_selector(".list .pip")
     assert page.locator("img").count() == 1

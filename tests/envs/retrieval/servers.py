@@ -22,7 +22,7 @@ def serving(app, port=0):
     server.startup = startup
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
-    assert listening.wait(30)
+    assert listening.wait(300)
     try:
         yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
     finally:
@@ -47,7 +47,7 @@ def replying(*replies):
             requests.append(request)
             reply = replies[min(len(requests), len(replies)) - 1]
             if reply is None:
-                stopping.wait(30)
+                stopping.wait(300)
             else:
                 self.request.sendall(reply)
 

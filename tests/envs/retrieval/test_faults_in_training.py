@@ -9,6 +9,7 @@ import pytest
 from fastapi.responses import HTMLResponse, Response
 
 from tests.envs.retrieval.servers import serving
+from tests.envs.retrieval.test_server import until_ready
 from trca.algorithms import TRCAConfig
 from trca.envs import make
 from trca.envs.retrieval.bm25 import BM25Retriever
@@ -46,11 +47,11 @@ def training(model):
     """Makes an algorithm with a retrieval server. Few attempts make faults visible."""
     made = []
 
-    def start(url):
+    def start(url, timeout=60.0):
         retriever = {
             "name": "http",
             "urls": f"{url}/retrieve",
-            "timeout": 0.5,
+            "timeout": timeout,
             "attempts": 2,
             "pause": 0.05,
             "cooldown": 0.1,
@@ -102,12 +103,14 @@ def iteration(algorithm):
 @pytest.mark.slow
 def test_training_outlives_a_server_that_stops_and_starts_again(training, free_port):
     with serving(retrieval_server(), free_port) as url:
+        until_ready(url)
         algorithm = training(url)
         assert iteration(algorithm) == 0
     assert iteration(algorithm) > 0
     assert "no retrieval server is left" in algorithm.failures[-1].reason
     with serving(retrieval_server(), free_port):
-        time.sleep(0.1)
+        until_ready(url)
+        time.sleep(0.1)  # the cooldown
         assert iteration(algorithm) == 0
     assert algorithm.rollouts
 
@@ -133,8 +136,9 @@ def test_bad_replies_cost_rollouts_and_never_a_zero(training, fault):
         return Response(whole[: len(whole) // 2], media_type="application/json")
 
     with serving(app) as url:
-        algorithm = training(url)
+        until_ready(url)
+        algorithm = training(url, timeout=2.0 if fault == "slow" else 60.0)
         assert sum(iteration(algorithm) for _ in range(2)) > 0
         faulty = False
-        time.sleep(0.1)
+        time.sleep(0.1)  # the cooldown
         assert iteration(algorithm) == 0

@@ -19,7 +19,7 @@ BROKEN = http("oops", "500 Internal Server Error")
 
 
 def client(*urls, **options):
-    return HttpRetriever(urls, **{"pause": 0.01, "timeout": 5.0, **options})
+    return HttpRetriever(urls, **{"pause": 0.01, "timeout": 60.0, **options})
 
 
 def test_a_batch_is_asked_as_search_r1_does():
@@ -124,9 +124,9 @@ def test_a_server_that_drips_or_floods_is_given_up(monkeypatch):
         client(url, attempts=1).search(["a"], 3)
     with (
         dripping() as url,
-        pytest.raises(RetrievalError, match=r"the reply took over 0\.3 s"),
+        pytest.raises(RetrievalError, match=r"the reply took over 2 s"),
     ):
-        client(url, timeout=0.3, attempts=1).search(["a"], 3)
+        client(url, timeout=2.0, attempts=1).search(["a"], 3)
 
 
 def test_a_dead_server_is_an_error(free_port):

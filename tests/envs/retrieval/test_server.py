@@ -15,7 +15,7 @@ from trca.envs.retrieval.retriever import RetrievalError
 from trca.envs.retrieval.server import create_app
 
 FRUIT = [Passage(f"p{number}", f'"Apple {number}"\nan apple') for number in range(10)]
-CLIENT = httpx.Client(timeout=60, limits=httpx.Limits(max_keepalive_connections=0))
+CLIENT = httpx.Client(timeout=600, limits=httpx.Limits(max_keepalive_connections=0))
 
 
 def until_ready(base):
@@ -42,7 +42,7 @@ class Recording:
     def search(self, queries, limit):
         self.asked.append(list(queries))
         self.searching.set()
-        assert self.go.wait(30)
+        assert self.go.wait(300)
         if "poison" in queries:
             raise RetrievalError("cannot swallow this")
         return self.retriever.search(queries, limit)
@@ -115,7 +115,7 @@ def test_health_waits_for_the_index():
     go = threading.Event()
 
     def load():
-        assert go.wait(30)
+        assert go.wait(300)
         return BM25Retriever.of(FRUIT)
 
     with serving(create_app(load)) as base:
@@ -141,7 +141,7 @@ def test_concurrent_requests_are_searched_together():
     with serving(create_app(lambda: retriever)) as base, ThreadPoolExecutor(9) as pool:
         until_ready(base)
         first = pool.submit(ask, base, query="apple 0", topk=1)
-        assert retriever.searching.wait(30)
+        assert retriever.searching.wait(300)
         others = [pool.submit(ask, base, query=f"apple {n}", topk=n) for n in range(1, 9)]
         until_waiting(base, 9)
         retriever.go.set()
@@ -159,7 +159,7 @@ def test_a_failing_query_fails_alone():
     with serving(create_app(lambda: retriever)) as base, ThreadPoolExecutor(4) as pool:
         until_ready(base)
         first = pool.submit(ask, base, query="apple 0")
-        assert retriever.searching.wait(30)
+        assert retriever.searching.wait(300)
         good, bad = (pool.submit(ask, base, query=query) for query in ("apple 1", "poison"))
         until_waiting(base, 3)
         retriever.go.set()
@@ -174,7 +174,7 @@ def test_too_many_waiting_queries_are_sent_away(monkeypatch):
     with serving(create_app(lambda: retriever)) as base, ThreadPoolExecutor(2) as pool:
         until_ready(base)
         first = pool.submit(ask, base, queries=["a", "b"])
-        assert retriever.searching.wait(30)
+        assert retriever.searching.wait(300)
         reply = ask(base, query="c")
         assert reply.status_code == 503
         assert reply.headers["Retry-After"] == "1"

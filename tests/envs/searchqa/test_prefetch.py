@@ -28,7 +28,7 @@ class Served:
         self._gate = threading.Barrier(together)
 
     def retrieve(self, body: dict):
-        self._gate.wait(30)  # until this number of requests has arrived
+        self._gate.wait(300)  # until this number of requests has arrived
         queries = body["queries"] if "queries" in body else [body["query"]]
         self.requests.append(queries)
         shape = "batch" if "queries" in body else "single"

@@ -143,7 +143,7 @@ def test_of_processes_that_ask_at_once_one_builds(tmp_path):
     asking = [context.Process(target=_open_and_count, args=(tmp_path, results)) for _ in range(3)]
     for process in asking:
         process.start()
-    counts = [results.get(timeout=60) for _ in asking]
+    counts = [results.get(timeout=600) for _ in asking]
     for process in asking:
         process.join()
     assert [count for count, _ in counts] == [COUNT] * 3

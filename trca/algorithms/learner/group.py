@@ -38,7 +38,7 @@ from trca.algorithms.learner.rows import scored_rows, segments
 from trca.algorithms.settings.policy_config import PolicyConfig
 from trca.common.errors import first_line
 
-_PATIENCE_S: Final = 10.0
+_PATIENCE_S: Final = 60.0
 """Seconds that the other learners have to fail too, after the first failure."""
 
 

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 _PATIENCE_S: Final = 600.0
 """Seconds from the first start of Ray after which a late start ends the run."""
 _LONGEST_PAUSE_S: Final = 30.0
+_LATE: Final = ("timed out during startup", "Timed out waiting for file")
+"""Words of Ray's errors about a raylet, and about a server of the cluster, that comes late."""
 MOST_LOSSES: Final = 3
 """Times that a run or trial starts again after it loses a process or node."""
 _STOPPING: Final = Event()
@@ -192,19 +194,11 @@ def make_auth_token() -> None:
             os.link(draft.name, path)  # never replaces a file
 
 
-def init_ray(cpus: float, say: Tell, **arguments: Any) -> Any:
+def init_ray(cpus: float, say: Tell) -> Any:
     """Starts Ray with at least these CPUs, or joins the cluster that ``RAY_ADDRESS`` names.
 
-    ``arguments`` of ``ray.init`` replace those that are given here.
-
-    Ray allows its first process 30 seconds to start, which no setting changes. On a busy machine
-    that is too short. Then Ray is started again for ten minutes, with pauses of 2, 4, 8, 16 and
-    30 seconds, and ``say`` shows a line for each try.
-
-    Raises:
-        RuntimeError: If Ray does not start in ten minutes. Other errors of Ray are raised at once.
+    A late start is repeated, see `start_ray`.
     """
-    import psutil
     import ray
 
     # The driver waits for its workers; under Ray's default nice 15 any other program slows them.
@@ -212,13 +206,31 @@ def init_ray(cpus: float, say: Tell, **arguments: Any) -> Any:
     joining = bool(os.environ.get("RAY_ADDRESS"))
     if not joining:
         make_auth_token()
-    defaults: dict[str, Any] = {
-        "address": None if joining else "local",  # not a cluster that runs on this machine already
-        "num_cpus": None if joining else max(os.cpu_count() or 1, math.ceil(cpus)),
-        "include_dashboard": None if joining else False,
-        "log_to_driver": False,
-        "logging_level": logging.ERROR,
-    }
+
+    def start() -> Any:
+        return ray.init(
+            None if joining else "local",  # not a cluster that runs on this machine already
+            num_cpus=None if joining else max(os.cpu_count() or 1, math.ceil(cpus)),
+            include_dashboard=None if joining else False,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+        )
+
+    return start_ray(start, say)
+
+
+def start_ray(start: Callable[[], Any], say: Tell) -> Any:
+    """Returns what ``start`` returns, and calls it again if Ray comes late.
+
+    Ray allows its first processes 30 seconds to start, which no setting changes for all of them. On
+    a busy machine that is too short. Then Ray is started again for ten minutes, with pauses of 2,
+    4, 8, 16 and 30 seconds, and ``say`` shows a line for each try.
+
+    Raises:
+        RuntimeError: If Ray does not start in ten minutes. Other errors of Ray are raised at once.
+    """
+    import psutil
+
     us = psutil.Process()
     before = {child.pid for child in us.children(recursive=True)}
     since = time.monotonic()
@@ -226,9 +238,9 @@ def init_ray(cpus: float, say: Tell, **arguments: Any) -> Any:
     while True:
         tries += 1
         try:
-            return ray.init(**defaults | arguments)
+            return start()
         except Exception as error:  # Ray has no class for it
-            if "timed out during startup" not in str(error):
+            if not any(words in str(error) for words in _LATE):
                 raise
             for child in us.children(recursive=True):  # of the failed start
                 if child.pid not in before:
