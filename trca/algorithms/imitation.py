@@ -243,6 +243,8 @@ class Imitation(TextAlgorithm, config=ImitationConfig):
     """
 
     config: TextAlgorithmConfig[ImitationParameters]
+    sampler_class = DemonstrationSampler
+    crediting_class = LabelCrediting
 
     def _play_metrics(self, rollouts: list[Rollout]) -> dict[str, Any]:
         """The metrics of the rollouts; results of a teacher's play are below ``teacher``."""
@@ -251,15 +253,3 @@ class Imitation(TextAlgorithm, config=ImitationConfig):
             return metrics
         results = {name: metrics.pop(name) for name in _RESULTS if name in metrics}
         return {**metrics, "teacher": results}
-
-    @cached_property
-    def sampler(self) -> DemonstrationSampler:
-        """Samples the groups with demonstrations."""
-        return DemonstrationSampler(
-            self.config, self.env_runner_group, self.curriculum, self.crediting
-        )
-
-    @cached_property
-    def crediting(self) -> LabelCrediting:
-        """Makes rows of the teacher's responses."""
-        return LabelCrediting(self.config, self._credit, self._operators, self._sources)

@@ -9,7 +9,7 @@ Where this differs from RLlib's and the usual loops:
 Batches                  Ragged `Rows`, not padded `MultiAgentBatch`es: rows of similar length share
                          a forward pass, and gradients accumulate over passes.
 Several learners         Each learner takes its rows of every mini-batch, sometimes no row, and the
-                         learners add the gradients up in buckets. Row weights come from the driver,
+                         learners add the gradients up. Row weights come from the driver,
                          so the sum is that of one learner (DDP averages, and hangs without rows).
 Sharded learners         With ``sharding: fsdp`` each learner holds a share of the model; see
                          `trca.policies.sharding`.
