@@ -14,6 +14,7 @@ from trca.algorithms.base.replay import add_replayed
 from trca.algorithms.credit.values import VALUES, explained_variance
 from trca.algorithms.learner.critic import value_loss
 from trca.algorithms.learner.rows import make_rows
+from trca.algorithms.settings.groups import WeightingSettings
 from trca.envs.text_env import DEFAULT_AGENT
 from trca.envs.text_space import AnyText
 from trca.policies.models import load_model
@@ -46,18 +47,12 @@ def rows_with(targets, old=None):
     """Rows of random rollouts; ``targets`` gives the target of each response token."""
     rollouts = random_rollouts(load_toy(), 250)
     steps = [step for rollout in rollouts for step in rollout.steps]
-    batch = StepBatch.from_rollouts(rollouts, np.array([0, 1, 2], dtype=np.int8))
     count = sum(len(step.response_ids) for step in steps)
     assign_advantages(rollouts, np.zeros(len(steps)))
     wanted = targets(steps, count)[:, None]
     values = np.zeros_like(wanted) if old is None else old
-    return steps, make_rows(
-        rollouts,
-        batch,
-        "rollout_mean",
-        False,
-        optional={"old_values": values, "value_targets": wanted},
-    )
+    columns = {"old_values": values, "value_targets": wanted}
+    return steps, make_rows(rollouts, WeightingSettings(), columns)
 
 
 def load_toy():
@@ -166,7 +161,7 @@ def test_replayed_rows_leave_the_weight_of_a_step_in_the_critics_loss(build, kin
     )
     _, rows = rows_with(at_first_tokens(np.ones))
     again = random_rollouts(load_toy(), 250)
-    joined = add_replayed(rows, again, 0.5, np.array([0, 1, 2], np.int8), learner.config)
+    joined = add_replayed(rows, again, 0.5, learner.config.settings)
     assert (len(rows), len(joined)) == (11, 22)
     (alone,) = joined.shards(1)
     learner.update(training_data=TrainingData(batch=alone), shuffle_key=(1,))

@@ -79,10 +79,6 @@ class IterationSampler:
         tasks = self._curriculum.tasks(iteration, self._config.settings.tasks_per_iteration)
         return self._requests(iteration, tasks)
 
-    def forget(self) -> None:
-        """Forgets the groups sampled ahead, which belong to the policy before a restore."""
-        self._ahead = None
-
     def _sample(self, groups: Sequence[GroupRequest]) -> tuple[RolloutBatch, list[dict[str, Any]]]:
         return sample_groups(
             self._runners, groups, self._sampling, self._config.settings.sample_timeout_s

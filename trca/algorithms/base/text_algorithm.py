@@ -199,7 +199,7 @@ class TextAlgorithm(Algorithm):
     @cached_property
     def replays(self) -> AgentReplays:
         """The rollouts kept for self-imitation."""
-        return AgentReplays(self.config, self._operators)
+        return AgentReplays(self.config)
 
     @cached_property
     def weight_push(self) -> WeightPush:
@@ -279,8 +279,8 @@ class TextAlgorithm(Algorithm):
         """Restores the state."""
         super().set_state(state)
         self.training_steps = state.get(_TRAINING_STEPS, self.training_steps)
-        self.weight_push.forget()
-        self.sampler.forget()
+        for part in ("weight_push", "sampler"):  # with groups and answers of the replaced weights
+            vars(self).pop(part, None)
         if self.config.settings.task_curriculum and _CURRICULUM in state:
             self.curriculum.set_state(state[_CURRICULUM])
         if self.config.settings.replay_size and _REPLAY in state:

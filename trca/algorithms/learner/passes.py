@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from trca.algorithms.learner.rows import Rows, padded, segments
+from trca.algorithms.learner.rows import Rows, padded, scored_rows, segments
 from trca.algorithms.settings.policy_config import PolicyConfig
 from trca.policies.llm_module import LLMModule
 from trca.policies.shared_prefixes import SharedPrefixes, hidden_places, share_prefixes
@@ -134,10 +134,8 @@ class ForwardPasses:
             batch = token_batch(micro, self._scored(micro), device, shares)
             yield ForwardPass(batch, number == most, micro, places)
         for number in range(len(passes) + 1, most + 1):
-            # No rows: one short row with one token, which no loss reads.
-            place = torch.zeros(1, dtype=torch.int64, device=device)
-            ids = torch.zeros((1, padded(1)), dtype=torch.int64, device=device)
-            nothing = TokenBatch(ids, place, place, place, np.ones(0, dtype=np.bool_))
+            token = np.zeros(1, dtype=np.int32)  # of a short row, which no loss reads
+            nothing = token_batch(scored_rows([token], [token]), np.ones(1, dtype=bool), device)
             yield ForwardPass(nothing, number == most)
 
     def run(self, batch: TokenBatch, reference: bool = False) -> dict[str, Tensor]:

@@ -216,7 +216,7 @@ class TextParameters(
     def algorithm_config(self) -> Any:
         """The RLlib config of the settings, a `TextAlgorithmConfig`. Loads Ray and PyTorch."""
         algorithm: Any = import_module("trca.algorithms").ALGORITHMS[self.algorithm]
-        return algorithm.config_class().update_from_dict(self.model_dump())
+        return algorithm.config_class.of(self)
 
     @classmethod
     def unknown(cls, name: str, others: Iterable[str] = ()) -> str:

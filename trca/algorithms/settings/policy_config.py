@@ -129,6 +129,16 @@ class PolicyConfig(AlgorithmConfig, Generic[S]):
             settings = switch(settings, cls.parameters_class)
         return cls().update_from_dict({k: v for k, v in settings.items() if k != "algorithm"})
 
+    @classmethod
+    def of(cls, settings: TextParameters) -> Self:
+        """Makes a config of checked settings."""
+        config, values = cls(), settings.model_dump()
+        own = {name: values.pop(name) for name in RLLIB_OWN}
+        for name, value in values.items():
+            setattr(config, name, value)
+        AlgorithmConfig.update_from_dict(config, own)
+        return config
+
     def training(self, *args: Any, **settings: Any) -> Self:
         """Sets settings and RLlib's arguments of ``training``.
 
