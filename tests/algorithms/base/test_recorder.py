@@ -43,7 +43,8 @@ def test_each_setting_keeps_its_name_in_a_dictionary(algorithm):
     config = config_class().environment("trca/ALFWorld-v0")
     settings = config.to_dict()
     assert settings.keys() >= config.parameters_class.model_fields.keys()
-    assert config_class().update_from_dict(settings).settings == config.settings
+    again = config_class().update_from_dict(settings)
+    assert again.settings == config.copy().settings == config.settings
 
 
 def test_a_class_and_objects_become_text():

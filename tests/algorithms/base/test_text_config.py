@@ -233,14 +233,6 @@ def test_validate_checks_attributes_that_were_set_by_hand(name, value, message):
         config.validate()
 
 
-def test_several_policies_have_no_sharded_learners():
-    config = GRPOConfig().environment("trca/ALFWorld-v0")
-    config.training(template="compact", sharding="fsdp")
-    config.multi_agent(policies={"a", "b"}, policy_mapping_fn=lambda agent, episode, **kw: "a")
-    with pytest.raises(ValueError, match="sharding is not built for several policies"):
-        config.validate()
-
-
 def test_a_config_without_a_world_is_refused():
     with pytest.raises(ValueError, match="trca/ALFWorld-v0"):
         TRCAConfig().validate()
@@ -270,22 +262,11 @@ def test_a_flat_dictionary_sets_ours_and_rllibs_settings():
     assert (config.adam_betas, config.model) == ((0.9, 0.99), "some/model")
 
 
-def test_a_config_survives_its_dictionary_and_a_copy():
-    config = TRCAConfig().environment("trca/ALFWorld-v0").training(lambda_=0.3, model="m")
-    again = TRCAConfig().update_from_dict(config.to_dict())
-    assert again.settings == config.copy().settings == config.settings
-    assert json.dumps(config.settings.flat())
-
-
 def test_search_spaces_are_accepted_and_their_values_checked():
     config = TRCAConfig().training(lambda_=tune.grid_search([0.0, 0.8]), lr=tune.uniform(0, 1))
     assert config.lambda_ == {"grid_search": [0.0, 0.8]}
     with pytest.raises(ValueError, match="lambda_"):
         TRCAConfig().training(lambda_=tune.grid_search([0.0, 1.8]))
-
-
-def test_the_parameter_model_stands_on_its_own():
-    assert TextParameters(group_size=4).group_size == 4
 
 
 @pytest.mark.parametrize("setting", [{"budgets": {"evidence": 2.0}}, {"lambda_": 0.5}])

@@ -73,11 +73,6 @@ def test_rllib_reads_the_files_of_recordings_and_of_runs(tmp_path: Path) -> None
     assert episode.agent_id == "default_agent"
 
 
-def test_a_rollout_at_the_step_limit_is_truncated() -> None:
-    episode = to_episode(make_rollout([make_step()], truncated=True))
-    assert (episode.is_terminated, episode.is_truncated) == (False, True)
-
-
 def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="there is nothing at"):
         next(read_rollouts(tmp_path / "none"))

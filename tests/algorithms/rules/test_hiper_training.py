@@ -97,12 +97,6 @@ def test_any_algorithm_trains_with_plans(make_config, planner):
     algorithm.stop()
 
 
-def test_another_response_format_is_refused_in_one_sentence(make_config, model):
-    config = make_config(HiPERConfig, response_format="action")
-    with pytest.raises(ValueError, match="set response_format to plan"):
-        config.build_algo()
-
-
 def test_a_plan_after_a_native_thought_that_quotes_a_tag_is_read(make_config, tmp_path):
     tokenizer = qwen3_tokenizer(THINKING)
     folder = str(save_chat_model(tmp_path / "model", tokenizer))

@@ -250,10 +250,8 @@ class TextAlgorithm(Algorithm):
         """Returns RLlib's state with iteration, curriculum and replays."""
         state: dict[str, Any] = super().get_state(components, **kwargs)
         state[_TRAINING_STEPS] = self.training_steps
-        if self.config.settings.task_curriculum:
-            state[_CURRICULUM] = self.curriculum.get_state()
-        if self.config.settings.replay_size:
-            state[_REPLAY] = self.replays.get_state()
+        state[_CURRICULUM] = self.curriculum.get_state()
+        state[_REPLAY] = self.replays.get_state()
         return state
 
     def save_to_path(self, path: Any = None, **kwargs: Any) -> str:
@@ -281,9 +279,9 @@ class TextAlgorithm(Algorithm):
         self.training_steps = state.get(_TRAINING_STEPS, self.training_steps)
         for part in ("weight_push", "sampler"):  # with groups and answers of the replaced weights
             vars(self).pop(part, None)
-        if self.config.settings.task_curriculum and _CURRICULUM in state:
+        if _CURRICULUM in state:
             self.curriculum.set_state(state[_CURRICULUM])
-        if self.config.settings.replay_size and _REPLAY in state:
+        if _REPLAY in state:
             self.replays.set_state(state[_REPLAY])
 
     @classmethod
