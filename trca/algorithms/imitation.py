@@ -39,7 +39,7 @@ _RESULTS: Final = ("success_rate", "score", "measures")
 
 
 @dataclass(frozen=True)
-class DemonstratorTeacher:
+class DemonstratorTeacher(Teacher):
     """Responses with the actions of the environment's demonstrator.
 
     If the demonstrator does not act, it labels the states of the policy.
@@ -59,10 +59,8 @@ class DemonstratorTeacher:
         return demonstration.respond(self.response_format, subgoal)[0]
 
 
-class RecordedTeacher:
+class RecordedTeacher(Teacher):
     """The successful rollouts of a file, whose responses are played; the path is for errors."""
-
-    acts = True
 
     def __init__(self, rollouts: Iterable[Rollout], path: Path) -> None:
         """Raises a `ValueError` without a successful rollout, or for rollouts of a team."""
@@ -82,9 +80,6 @@ class RecordedTeacher:
 
     def __len__(self) -> int:
         return len(self._steps)
-
-    def action(self, view: View) -> None:
-        """None: a recorded response may have no readable action."""
 
     def task_id(self, number: int) -> str:
         """The task of a recording."""

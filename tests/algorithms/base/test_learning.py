@@ -92,14 +92,13 @@ def test_a_lost_group_is_missing_with_its_reason_and_no_failure(history):
     assert summary["success_rate"] == np.mean(wins)
 
 
-def test_rollouts_that_break_half_way_are_missing_and_no_failures(make_config):
+def test_rollouts_that_break_half_way_are_missing_and_no_failures(build, make_config):
     """Of an odd task, only those are left that won in their first step."""
     odd = tuple(f"train-{k}" for k in range(1, 12, 2))
     settings = {"tasks_per_iteration": 6, "on_missing_rollout": "go_on"}
-    algorithm = make_config(env_config={"leaking": odd}, **settings).build_algo()
+    algorithm = build(make_config(env_config={"leaking": odd}, **settings))
     result = algorithm.train()
     rollouts, failures = algorithm.rollouts, algorithm.failures
-    algorithm.stop()
     short = [r for r in rollouts if r.task_id in odd]
     assert short
     assert all(r.won and len(r.steps) == 1 for r in short)
@@ -171,10 +170,9 @@ def test_the_rollouts_of_a_group_are_sampled_apart(history):
     "config_class",
     [TRCAConfig, *(pytest.param(c, marks=pytest.mark.slow) for c in (GRPOConfig, GiGPOConfig))],
 )
-def test_success_rises_to_what_only_learning_reaches(make_config, config_class):
+def test_success_rises_to_what_only_learning_reaches(build, make_config, config_class):
     """Actions at random win a fourth of the episodes."""
-    algorithm = make_config(config_class, **LEARNS).build_algo()
+    algorithm = build(make_config(config_class, **LEARNS))
     success = [algorithm.train()["success_rate"] for _ in range(16)]
-    algorithm.stop()
     assert np.mean(success[:2]) < 0.4
     assert np.mean(success[-4:]) > 0.55

@@ -81,8 +81,8 @@ def test_it_equals_the_slow_version(data, batch, gamma, omega, temperature, clip
 
 
 @pytest.mark.usefixtures("cluster")
-def test_the_policy_is_asked_with_the_end_of_the_rollout_in_its_prompt(make_config):
-    algorithm = make_config(HCAPOConfig, tasks_per_iteration=8).build_algo()
+def test_the_policy_is_asked_with_the_end_of_the_rollout_in_its_prompt(build, make_config):
+    algorithm = build(make_config(HCAPOConfig, tasks_per_iteration=8))
     algorithm.train()
     rollouts = algorithm.rollouts
     assert {r.won for r in rollouts} == {True, False}
@@ -102,13 +102,12 @@ def test_the_policy_is_asked_with_the_end_of_the_rollout_in_its_prompt(make_conf
             assert found[row] == pytest.approx(expected, abs=1e-5)
             row += 1
     assert "You have the key" in note(next(r for r in rollouts if r.won))
-    algorithm.stop()
 
 
 @pytest.mark.usefixtures("cluster")
-def test_the_action_alone_is_scored_in_hindsight_and_not_the_thought(make_config):
+def test_the_action_alone_is_scored_in_hindsight_and_not_the_thought(build, make_config):
     """Each step of a success is given a response of a long thought and a short action."""
-    algorithm = make_config(HCAPOConfig, tasks_per_iteration=8, train_malformed=False).build_algo()
+    algorithm = build(make_config(HCAPOConfig, tasks_per_iteration=8, train_malformed=False))
     algorithm.train()
     tokenizer = algorithm.env_runner_group.local_env_runner.loop.tokenizer
     rollouts = [rollout for rollout in algorithm.rollouts if rollout.won]
@@ -131,4 +130,3 @@ def test_the_action_alone_is_scored_in_hindsight_and_not_the_thought(make_config
             assert 0 < step.action_mask.sum() < len(step.action_mask) / 2
             assert next(found) == pytest.approx(scores[step.action_mask].mean(), abs=1e-5)
             assert abs(scores[step.action_mask].mean() - scores.mean()) > 0.1
-    algorithm.stop()

@@ -70,7 +70,7 @@ class IterationSampler:
             size = settings.tasks_per_iteration
             tasks = self._curriculum.more(iteration, size, refilled, count)
             more, metrics_of_more = self._sample(self._requests(iteration, tasks, size + refilled))
-            batch.add_later(more)
+            batch.add(more)
             metrics += metrics_of_more
             refilled += count
 

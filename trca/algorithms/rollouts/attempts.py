@@ -73,7 +73,7 @@ class AttemptsRunner(TextEnvRunner):
                 rollout.measures["attempts"] = attempt
                 if (finished := of_task[rollout.group].finished) is not None:
                     finished([rollout])
-            batch.add_later(replace(played, rollouts=ended))
+            batch.add(replace(played, rollouts=ended))
             if not lost:
                 break
             failed = [group for group in waiting if group.group in lost]
