@@ -5,7 +5,7 @@ import pytest
 
 from tests.algorithms.base.test_training import assert_same, tokens_of, weights_of
 from tests.algorithms.credit.step_batches import rule
-from trca.algorithms import TRCA, FilteredBCConfig, GRPOConfig, TRCAConfig, TurnPPOConfig
+from trca.algorithms import TRCA, GRPOConfig, TRCAConfig, TurnPPOConfig
 from trca.algorithms.base.crediting import teaching_groups
 from trca.algorithms.rules.trca import failed_share
 from trca.envs.text_env import DEFAULT_AGENT
@@ -105,14 +105,6 @@ def test_a_shrinking_rubric_shows_its_whole_budgets_and_credits_by_its_share(bui
     recorded = [step.foundational for rollout in rollouts for step in rollout.steps]
     np.testing.assert_allclose(recorded, batch.rubric_rewards(Budgets()).foundational, atol=1e-9)
     assert result["foundational_reward"] == pytest.approx(np.mean(recorded))
-
-
-def test_imitation_learns_from_successes_alone(build, make_config):
-    algorithm = build(make_config(FilteredBCConfig))
-    result = algorithm.train()
-    won = sum(r.won for r in algorithm.rollouts)
-    assert 0 < won < 16
-    assert result["left_out_rollouts"] == 16 - won
 
 
 def test_replayed_rollouts_and_a_curriculum_come_back_from_a_checkpoint(

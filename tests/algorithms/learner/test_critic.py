@@ -221,22 +221,14 @@ def test_a_critic_of_its_own_leaves_the_policy_alone_and_the_trunk_does_not(buil
         assert any(not torch.equal(before[k], after[k]) for k in before) == moves
 
 
-def test_an_update_of_the_critic_alone_counts_and_one_of_nothing_does_not(build):
+def test_updates_of_the_critic_alone_count_and_those_of_nothing_do_not(build):
     learner = build(**FAST | {"minibatch_size": 99})
-    for numbers, updates in ((np.ones, 1), (lambda n: np.full(n, np.nan), 1)):
-        _, rows = rows_with(at_first_tokens(numbers))
+    for target, updates, skipped in ((1.0, 1, 0), (np.nan, 1, 0), (1e30, 1, 1)):
+        _, rows = rows_with(at_first_tokens(lambda n, target=target: np.full(n, target)))
         idle = replace(rows, action_mask=np.zeros_like(rows.action_mask))
-        learner.update(training_data=TrainingData(batch=idle), shuffle_key=(1,))
+        metrics = learner.update(training_data=TrainingData(batch=idle), shuffle_key=(1,))
         assert learner.updaters[DEFAULT_MODULE_ID].updates == updates
-
-
-def test_a_skipped_update_of_the_critic_alone_is_counted(build):
-    _, rows = rows_with(at_first_tokens(lambda n: np.full(n, 1e30)))
-    idle = replace(rows, action_mask=np.zeros_like(rows.action_mask))
-    learner = build(**FAST | {"minibatch_size": 99})
-    metrics = learner.update(training_data=TrainingData(batch=idle), shuffle_key=(1,))
-    of_module = metrics[DEFAULT_MODULE_ID]
-    assert float(of_module["skipped_updates"]) == 1
+        assert float(metrics[DEFAULT_MODULE_ID]["skipped_updates"]) == skipped
 
 
 @pytest.mark.parametrize("kind", KINDS)
