@@ -19,7 +19,7 @@ from trca.algorithms.base.crediting import CreditedRollouts, Crediting
 from trca.algorithms.base.iteration_sampling import IterationSampler
 from trca.algorithms.base.text_algorithm import TextAlgorithm
 from trca.algorithms.base.text_config import TextAlgorithmConfig
-from trca.algorithms.learner.rows import Rows
+from trca.algorithms.learner.rows import Rows, columns_of, make_rows
 from trca.algorithms.rollouts.batch import GroupRequest
 from trca.algorithms.rollouts.env_runner import TextEnvRunner
 from trca.algorithms.rollouts.recording import Teacher, View
@@ -167,7 +167,8 @@ class LabelCrediting(Crediting):
 
     def _rows(self, credited: CreditedRollouts, taught: list[Rollout]) -> Rows:
         labelled = [replace(r, steps=[self._labelled(step) for step in r.steps]) for r in taught]
-        return super()._rows(credited, labelled)
+        tokens = columns_of(credited.tokens, taught, credited.rollouts)
+        return make_rows(labelled, self._config.settings, tokens)
 
     @cached_property
     def _tokenizer(self) -> Any:

@@ -120,6 +120,8 @@ def test_the_page_names_every_own_default():
 
 INSTEAD = "'train_batch_size' has no effect here: .*tasks_per_iteration x group_size"
 OWNERS = "'lambda_' belongs to ShapedReturn and TRCA, not to GRPO"
+SHARED = "policies share their settings: set policy_lr"
+OTHER_RULE = "'trca' is the rule of algorithm TRCA: set algorithm to TRCA, or credit to 'grpo'"
 BAND = r"token_ratio_band is \[5, 0.5\]: give the lower bound first"
 
 
@@ -149,18 +151,15 @@ BAND = r"token_ratio_band is \[5, 0.5\]: give the lower bound first"
         (TRCAConfig, "training", "engine", "vlm", "unknown engine 'vlm'"),
         (TRCAConfig, "reporting", "checkpoint_interval", 0, "checkpoint_interval is 0"),
         (TRCAConfig, "reporting", "tracking", ["wanbd"], "did you mean 'wandb'"),
+        (TRCAConfig, "multi_agent", "algorithm_config_overrides_per_module", {"p": {}}, SHARED),
+        (GRPOConfig, "training", "credit", "trca", OTHER_RULE),
     ],
 )
 def test_a_wrong_name_or_value_is_refused_with_what_to_use(config, method, name, value, message):
     given = ([{name: value}], {}) if method == "update_from_dict" else ([], {name: value})
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=message) as refusal:
         getattr(config(), method)(*given[0], **given[1])
-
-
-def test_settings_of_one_policy_are_refused_with_those_that_policies_have():
-    overrides = {"default_policy": TRCAConfig.overrides(lr=0.5)}
-    with pytest.raises(ValueError, match="policies share their settings: set policy_lr"):
-        TRCAConfig().multi_agent(algorithm_config_overrides_per_module=overrides)
+    assert "\n" not in str(refusal.value)
 
 
 def test_a_milestone_of_the_environment_is_refused_for_a_team():
@@ -169,13 +168,6 @@ def test_a_milestone_of_the_environment_is_refused_for_a_team():
     config.env_config["team"] = "alfworld_planner"
     with pytest.raises(ValueError, match="a message of a team completes none"):
         config.validate()
-
-
-def test_the_rule_of_another_algorithm_is_refused_in_one_line():
-    message = "'trca' is the rule of algorithm TRCA: set algorithm to TRCA, or credit to 'grpo'"
-    with pytest.raises(ValueError, match=message) as refusal:
-        GRPOConfig().training(credit="trca")
-    assert "\n" not in str(refusal.value)
 
 
 def test_a_preset_gives_a_whole_config():
