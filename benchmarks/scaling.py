@@ -268,9 +268,7 @@ def driver(count: int, steps: int, prompt: int, response: int, learners: int) ->
             "metrics",
             lambda: (rollout_metrics(rollouts), credit_metrics(rollouts, batch, Budgets(), names)),
         )
-        rows = measured(
-            "rows", lambda: make_rows(rollouts, batch, "rollout_mean", False), _rows_bytes
-        )
+        rows = measured("rows", lambda: make_rows(rollouts, parameters), _rows_bytes)
         shards = measured(
             f"shares of {learners} learners",
             lambda: rows.shards(learners),

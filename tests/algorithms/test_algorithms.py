@@ -18,10 +18,10 @@ pytestmark = pytest.mark.usefixtures("cluster")
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_it_trains_an_iteration(make_config, name):
+def test_it_trains_an_iteration(build, make_config, name):
     settings = {"tasks_per_iteration": 2, "group_size": 2, "gold_in_training": name in GOLD}
     config = make_config(ALGORITHMS[name].config_class, {"passages": name in GOLD}, **settings)
-    algorithm = cloudpickle.loads(cloudpickle.dumps(config)).build_algo()
+    algorithm = build(cloudpickle.loads(cloudpickle.dumps(config)))
     assert type(algorithm) is get_trainable_cls(name) is ALGORITHMS[name]
     before = algorithm.learner_group.get_weights()[DEFAULT_MODULE_ID]
     result = algorithm.train()
@@ -29,7 +29,6 @@ def test_it_trains_an_iteration(make_config, name):
     assert result["missing_rollouts"] == result["skipped_updates"] == 0
     assert np.isfinite(advantages_of(algorithm.rollouts)).all()
     assert any(not np.array_equal(before[n], after[n]) for n in before)
-    algorithm.stop()
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS.values())

@@ -107,7 +107,7 @@ def test_an_update_on_the_gpu_is_that_of_the_cpu(make_config, settings):
     ids=["float32", "bfloat16", "lora"],
 )
 def test_a_run_on_the_gpu_agrees_with_its_engine_and_goes_on_on_the_cpu(
-    make_config, place, settings, tmp_path
+    build, make_config, place, settings, tmp_path
 ):
     """The run itself stops if engine and learner disagree beyond their precision."""
     if "lora_rank" in settings:
@@ -119,13 +119,12 @@ def test_a_run_on_the_gpu_agrees_with_its_engine_and_goes_on_on_the_cpu(
     algorithm.save_to_path(tmp_path)
     trained = algorithm.learner_group.get_weights()[DEFAULT_MODULE_ID]
     algorithm.stop()
-    resumed = make_config(**settings).build_algo()
+    resumed = build(make_config(**settings))
     resumed.restore_from_path(str(tmp_path))
     restored = resumed.learner_group.get_weights()[DEFAULT_MODULE_ID]
     assert all(np.array_equal(trained[name], restored[name]) for name in trained)
     resumed.train()
     assert resumed.iteration == 3
-    resumed.stop()
 
 
 def test_an_env_runner_with_a_gpu_samples_on_the_gpu(make_config):

@@ -19,7 +19,7 @@ from trca.algorithms.base.crediting import CreditedRollouts, Crediting
 from trca.algorithms.base.iteration_sampling import IterationSampler
 from trca.algorithms.base.text_algorithm import TextAlgorithm
 from trca.algorithms.base.text_config import TextAlgorithmConfig
-from trca.algorithms.learner.rows import Rows
+from trca.algorithms.learner.rows import Rows, columns_of, make_rows
 from trca.algorithms.rollouts.batch import GroupRequest
 from trca.algorithms.rollouts.env_runner import TextEnvRunner
 from trca.algorithms.rollouts.recording import Teacher, View
@@ -39,7 +39,7 @@ _RESULTS: Final = ("success_rate", "score", "measures")
 
 
 @dataclass(frozen=True)
-class DemonstratorTeacher:
+class DemonstratorTeacher(Teacher):
     """Responses with the actions of the environment's demonstrator.
 
     If the demonstrator does not act, it labels the states of the policy.
@@ -59,10 +59,8 @@ class DemonstratorTeacher:
         return demonstration.respond(self.response_format, subgoal)[0]
 
 
-class RecordedTeacher:
+class RecordedTeacher(Teacher):
     """The successful rollouts of a file, whose responses are played; the path is for errors."""
-
-    acts = True
 
     def __init__(self, rollouts: Iterable[Rollout], path: Path) -> None:
         """Raises a `ValueError` without a successful rollout, or for rollouts of a team."""
@@ -82,9 +80,6 @@ class RecordedTeacher:
 
     def __len__(self) -> int:
         return len(self._steps)
-
-    def action(self, view: View) -> None:
-        """None: a recorded response may have no readable action."""
 
     def task_id(self, number: int) -> str:
         """The task of a recording."""
@@ -172,7 +167,8 @@ class LabelCrediting(Crediting):
 
     def _rows(self, credited: CreditedRollouts, taught: list[Rollout]) -> Rows:
         labelled = [replace(r, steps=[self._labelled(step) for step in r.steps]) for r in taught]
-        return super()._rows(credited, labelled)
+        tokens = columns_of(credited.tokens, taught, credited.rollouts)
+        return make_rows(labelled, self._config.settings, tokens)
 
     @cached_property
     def _tokenizer(self) -> Any:
@@ -243,6 +239,8 @@ class Imitation(TextAlgorithm, config=ImitationConfig):
     """
 
     config: TextAlgorithmConfig[ImitationParameters]
+    sampler_class = DemonstrationSampler
+    crediting_class = LabelCrediting
 
     def _play_metrics(self, rollouts: list[Rollout]) -> dict[str, Any]:
         """The metrics of the rollouts; results of a teacher's play are below ``teacher``."""
@@ -251,15 +249,3 @@ class Imitation(TextAlgorithm, config=ImitationConfig):
             return metrics
         results = {name: metrics.pop(name) for name in _RESULTS if name in metrics}
         return {**metrics, "teacher": results}
-
-    @cached_property
-    def sampler(self) -> DemonstrationSampler:
-        """Samples the groups with demonstrations."""
-        return DemonstrationSampler(
-            self.config, self.env_runner_group, self.curriculum, self.crediting
-        )
-
-    @cached_property
-    def crediting(self) -> LabelCrediting:
-        """Makes rows of the teacher's responses."""
-        return LabelCrediting(self.config, self._credit, self._operators, self._sources)

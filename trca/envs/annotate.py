@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -59,6 +60,11 @@ class ContextAnnotation(gymnasium.Wrapper[str, str, str, str]):
         self._text_env = text_env
         self._adapts = text_env.adapter_class is not None
         self._context = ""
+
+    @property
+    def operators(self) -> dict[str, Operators]:
+        """The operators of each agent."""
+        return {DEFAULT_AGENT: NO_OPERATORS}
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -123,6 +129,7 @@ class RubricAnnotation(ContextAnnotation):
         self.judge = load_judge(library, adapter_class)
         self.reward_by(budgets, lambda_)
         self.rewards = self._next_rewards
+        self.judging_s = 0.0  # seconds of judgments so far
 
     @property
     def operators(self) -> dict[str, Operators]:
@@ -153,10 +160,11 @@ class RubricAnnotation(ContextAnnotation):
     def step(self, action: str) -> tuple[str, SupportsFloat, bool, bool, dict[str, Any]]:
         """Steps the environment and judges the transition."""
         observation, reward, terminated, truncated, info = super().step(action)
-        library = self.judge.library
+        start, library = time.perf_counter(), self.judge.library
         judgments = self.judge.judge(self._text_env.adapter.binding, info["facts"])
         judgments = library.supported(judgments, self._fired)
         info["rubric"] = rubric_info(judgments, self.rewards, library.ids)
+        self.judging_s += time.perf_counter() - start
         return observation, reward, terminated, truncated, info
 
 

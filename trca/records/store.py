@@ -123,7 +123,7 @@ def write_rollouts(
     prompts: Sequence[str] | None = None,
     failures: Sequence[Failure] = (),
 ) -> None:
-    """Writes a file for `read_rollouts`, atomically in a local folder.
+    """Writes a file for `read_rollouts` and its folder, atomically on a local disk.
 
     The path may be a URI of Arrow's file systems; see `to_table`.
     """
@@ -133,6 +133,7 @@ def write_rollouts(
         files.create_dir(place.rpartition("/")[0], recursive=True)
         pq.write_table(table, place, filesystem=files, **_OPTIONS)
     else:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
         with writing(Path(path), binary=True) as file:
             pq.write_table(table, file, **_OPTIONS)
 

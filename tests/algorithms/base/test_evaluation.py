@@ -113,10 +113,12 @@ def test_every_finished_rollout_counts_whatever_becomes_of_groups_in_training(
     assert tries["retried"] > tries["dropped"] == 36 - len(silent)
 
 
-def test_training_its_evaluations_and_reports_draw_from_separate_streams(make_config, cluster):
+def test_training_its_evaluations_and_reports_draw_from_separate_streams(
+    build, make_config, cluster
+):
     config = make_config(evaluation_interval=1, evaluation_rollouts=2, evaluation_temperature=1.0)
     config.debugging(seed=0)
-    algorithm = config.build_algo()
+    algorithm = build(config)
     runner = algorithm.env_runner_group.local_env_runner
     engine, seeds = runner.loop.engine, []
     submit = engine.submit
@@ -147,7 +149,6 @@ def test_training_its_evaluations_and_reports_draw_from_separate_streams(make_co
     fresh = played(evaluate_panel(runner, panel, rollouts=2))
     assert [key[:2] for key in fresh] == [key[:2] for key in chosen]
     assert sum(one == two for one, two in zip(fresh, chosen, strict=True)) < 5
-    algorithm.stop()
 
 
 def test_a_summary_counts_finished_rollouts_by_type_and_names_the_missing():

@@ -69,7 +69,7 @@ def test_groups_that_were_sampled_later_add_up():
     first = RolloutBatch(ROLLOUTS[:2], process_memory_mb=3.0)
     second = RolloutBatch(ROLLOUTS[2:], [Failure(7, "lost", 2, "gone")], process_memory_mb=2.0)
     first.seconds["generation"], second.seconds["generation"] = 2.0, 1.0
-    first.add_later(second)
+    first.add(second)
     assert first.rollouts == ROLLOUTS
     assert [f.group for f in first.failures] == [7]
     assert (first.seconds["generation"], first.process_memory_mb) == (3.0, 3.0)

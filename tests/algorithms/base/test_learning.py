@@ -92,14 +92,13 @@ def test_a_lost_group_is_missing_with_its_reason_and_no_failure(history):
     assert summary["success_rate"] == np.mean(wins)
 
 
-def test_rollouts_that_break_half_way_are_missing_and_no_failures(make_config):
+def test_rollouts_that_break_half_way_are_missing_and_no_failures(build, make_config):
     """Of an odd task, only those are left that won in their first step."""
     odd = tuple(f"train-{k}" for k in range(1, 12, 2))
     settings = {"tasks_per_iteration": 6, "on_missing_rollout": "go_on"}
-    algorithm = make_config(env_config={"leaking": odd}, **settings).build_algo()
+    algorithm = build(make_config(env_config={"leaking": odd}, **settings))
     result = algorithm.train()
     rollouts, failures = algorithm.rollouts, algorithm.failures
-    algorithm.stop()
     short = [r for r in rollouts if r.task_id in odd]
     assert short
     assert all(r.won and len(r.steps) == 1 for r in short)
@@ -122,17 +121,6 @@ def test_rollouts_are_sampled_by_the_newest_weights_at_the_temperature_of_the_tr
                 scores, _ = slow_scores(model, step, 0.7, vocabulary)
             np.testing.assert_allclose(step.old_logprobs, scores.numpy(), atol=1e-4)
         assert result["mismatch_kl"] < 1e-6
-
-
-def test_weights_move_and_the_reference_stays_through_training(history):
-    algorithm, iterations = history
-    first, second = iterations[0][0], iterations[1][0]
-    assert any(not np.array_equal(first[name], second[name]) for name in first)
-    reference = algorithm.learner_group._learner.module[DEFAULT_MODULE_ID].reference
-    for name, weights in reference.state_dict().items():
-        if name in first:
-            assert np.array_equal(weights.numpy(), first[name])
-    assert iterations[-1][-1]["kl"] > 1e-3
 
 
 def test_advantages_are_those_of_the_rule_under_the_settings_of_the_run(history):
@@ -171,9 +159,9 @@ def test_the_rollouts_of_a_group_are_sampled_apart(history):
     "config_class",
     [TRCAConfig, *(pytest.param(c, marks=pytest.mark.slow) for c in (GRPOConfig, GiGPOConfig))],
 )
-def test_success_rises_to_what_only_learning_reaches(make_config, config_class):
+def test_success_rises_to_what_only_learning_reaches(build, make_config, config_class):
     """Actions at random win a third of the episodes."""
-    algorithm = make_config(config_class, **LEARNS).build_algo()
+    algorithm = build(make_config(config_class, **LEARNS))
 
     def success():
         """The share of wins in eight episodes of each task."""
@@ -184,6 +172,5 @@ def test_success_rises_to_what_only_learning_reaches(make_config, config_class):
     for _ in range(24):
         algorithm.train()
     after = success()
-    algorithm.stop()
     assert before < 0.45
     assert after > 0.55

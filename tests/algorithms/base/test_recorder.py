@@ -43,7 +43,8 @@ def test_each_setting_keeps_its_name_in_a_dictionary(algorithm):
     config = config_class().environment("trca/ALFWorld-v0")
     settings = config.to_dict()
     assert settings.keys() >= config.parameters_class.model_fields.keys()
-    assert config_class().update_from_dict(settings).settings == config.settings
+    again = config_class().update_from_dict(settings)
+    assert again.settings == config.copy().settings == config.settings
 
 
 def test_a_class_and_objects_become_text():
@@ -115,10 +116,10 @@ def test_an_algorithm_is_recorded_in_a_folder_and_continues_in_it(make_config, c
     assert run.metrics() == rows
 
 
-def test_an_iteration_after_a_restore_replaces_its_record(make_config, cluster, tmp_path):
+def test_an_iteration_after_a_restore_replaces_its_record(build, make_config, cluster, tmp_path):
     config = make_config(iterations=3, tasks_per_iteration=1)
     config.reporting(run_folder=tmp_path / "mine")
-    algorithm = config.build_algo()
+    algorithm = build(config)
     algorithm.train()
     first = algorithm.save_to_path(tmp_path / "checkpoint")
     algorithm.train()
@@ -126,20 +127,18 @@ def test_an_iteration_after_a_restore_replaces_its_record(make_config, cluster, 
     before = run.metrics()
     algorithm.restore_from_path(first)
     algorithm.train()
-    algorithm.stop()
     assert [row["iteration"] for row in run.metrics()] == [1, 2]
     for name in ("trajectories", "success_rate", "grad_norm"):
         assert run.metrics()[1][name] == before[1][name]
 
 
-def test_an_error_is_recorded(make_config, cluster, tmp_path):
+def test_an_error_is_recorded(build, make_config, cluster, tmp_path):
     rule = tmp_path / "rules.py"
     rule.write_text("def bad(batch):\n    raise ValueError('no credit today')\n")
     config = make_config(credit=f"{rule}:bad").reporting(run_folder=tmp_path / "mine")
-    algorithm = config.build_algo()
+    algorithm = build(config)
     with pytest.raises(ValueError, match="no credit today"):
         algorithm.train()
-    algorithm.stop()
     run = RunFolder.open(tmp_path / "mine")
     assert run.status()["state"] == "failed"
     assert run.status()["message"].startswith("no credit today (in credit rule ")

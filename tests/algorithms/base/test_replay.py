@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from tests.records.test_records import make_step
-from trca.algorithms import TRCAConfig
 from trca.algorithms.base.replay import Replay, add_replayed, replay_weight
 from trca.algorithms.learner.rows import join_rows, make_rows
-from trca.records import Rollout, StepBatch
+from trca.algorithms.settings.groups import WeightingSettings
+from trca.records import Rollout
 
 NO_OPERATORS = np.empty(0, dtype=np.int8)
 
@@ -31,15 +31,14 @@ def names(rollouts):
 
 
 def rows_of(rollouts):
-    batch = StepBatch.from_rollouts(rollouts, NO_OPERATORS)
-    return make_rows(rollouts, batch, "rollout_mean", train_malformed=False)
+    return make_rows(rollouts, WeightingSettings())
 
 
 def test_what_went_well_comes_back_once_there_is_enough_of_it():
     replay = Replay(size=3, max_age=10)
     replay.keep(0, [rollout(1, 0.5, index=0), rollout(0, -0.5, index=1)])
     assert (len(replay), replay.take(1)) == (1, [])
-    replay.keep(1, [rollout(1, 0.5, index=2), rollout(1, 0.1, index=3), rollout(0, -1, index=4)])
+    replay.keep(1, [rollout(1, 0.5, 7, index=2), rollout(1, 0.1, index=3), rollout(0, -1, index=4)])
     taken = replay.take(2)
     assert names(taken) == [(0, 0), (0, 2), (0, 3)]
     assert (len(replay), replay.take(3)) == (0, [])
@@ -114,18 +113,12 @@ def test_the_weight_rises_by_a_cosine():
 def test_replayed_rollouts_count_alike_and_together_as_much_as_their_weight():
     """Two replayed rollouts of 1 and 3 steps and a fresh rollout of 2 steps, weight 1/2."""
     fresh = [rollout(0, -1, steps=2)]
-    replayed = [rollout(1, 0.5, 0, 0, steps=1), rollout(1, 0.5, 7, 1, steps=3)]
-    settings = TRCAConfig()
-    rows = add_replayed(rows_of(fresh), replayed, 0.5, NO_OPERATORS, settings)
+    replayed = [rollout(1, 0.5, 0, 0, steps=1), rollout(1, 0.5, 0, 1, steps=3)]
+    rows = add_replayed(rows_of(fresh), replayed, 0.5, WeightingSettings())
     np.testing.assert_allclose(rows.weights, [1 / 2] * 2 + [1 / 4] + [1 / 12] * 3)
     np.testing.assert_allclose(rows.advantages, [-1, -1, 0.5, 0.5, 0.5, 0.5])
     assert rows.replayed.tolist() == [False] * 2 + [True] * 4
     assert (rows.total, rows.number.tolist()) == (6, list(range(6)))
-
-
-def test_no_replay_leaves_the_rows_as_they_are():
-    rows = rows_of([rollout(0, -1)])
-    assert add_replayed(rows, [], 1.0, NO_OPERATORS, TRCAConfig()) is rows
 
 
 def test_joined_rows_are_cut_as_any_others():

@@ -150,20 +150,15 @@ def test_one_policy_plays_all_roles_against_its_copies(build, make_game, tmp_pat
     assert {r.module_id for r in rollouts} == {DEFAULT_MODULE_ID}
 
 
-def test_a_frozen_role_never_learns_in_self_play(build, make_game):
-    algorithm = build(make_game(frozen_copies=1, frozen_roles=["second"]))
-    algorithm.train()
-    modules = {(r.agent_id, r.module_id) for r in algorithm.rollouts}
-    assert modules == {("first", "first"), ("second", "second_frozen_0")}
-
-
-def test_only_roles_with_a_trained_policy_take_turns(make_game):
-    config = make_game(frozen_copies=1).multi_agent(policies_to_train=["second"])
-    config.validate()
-    for number in range(4):
-        group = GroupRequest(number, "4", "train", 2, ("key",), progress=0.0)
-        assert config.module_of("second", group) == "second"
-        assert config.module_of("first", group) == "first_frozen_0"
+def test_only_roles_that_learn_take_turns(make_game):
+    frozen = make_game(frozen_copies=1, frozen_roles=["first"])
+    untrained = make_game(frozen_copies=1).multi_agent(policies_to_train=["second"])
+    for config in (frozen, untrained):
+        config.validate()
+        for number in range(4):
+            group = GroupRequest(number, "4", "train", 2, ("key",), progress=0.0)
+            assert config.module_of("second", group) == "second"
+            assert config.module_of("first", group) == "first_frozen_0"
 
 
 @pytest.mark.parametrize(

@@ -290,16 +290,22 @@ def test_each_role_replays_its_own_rollouts(build, make_team, tmp_path, config_c
     assert algorithm.get_state()["replay"] == {}
 
 
-def test_a_frozen_role_stays_as_it_is(build, make_team):
-    config = make_team(role_policies="own", frozen_roles=["planner"])
-    algorithm = build(config)
-    before = weights_of(algorithm)
-    for _ in range(2):
+def test_a_frozen_role_and_an_untrained_policy_stay_as_they_are(build, make_team):
+    by_role = {"planner": "talk", "executor": "walk"}
+    frozen = make_team(role_policies=by_role, frozen_roles=["planner"])
+    untrained = make_team(GRPOConfig).multi_agent(  # RLlib's own settings
+        policies={"talk", "walk"},
+        policy_mapping_fn=lambda agent_id, episode, **kw: by_role[agent_id],
+        policies_to_train=["walk"],
+    )
+    for config in (frozen, untrained):
+        algorithm = build(config)
+        before = weights_of(algorithm)
         algorithm.train()
-    after = weights_of(algorithm)
-    assert not changed(before["planner"], after["planner"])
-    assert changed(before["executor"], after["executor"])
-    assert all(r.advantages is not None for r in algorithm.rollouts)
+        after = weights_of(algorithm)
+        assert not changed(before["talk"], after["talk"])
+        assert changed(before["walk"], after["walk"])
+        assert all(r.advantages is not None for r in algorithm.rollouts)
 
 
 def test_a_group_that_teaches_a_frozen_role_alone_is_refilled(build, make_team, tmp_path):
@@ -323,23 +329,6 @@ def test_a_group_that_teaches_a_frozen_role_alone_is_refilled(build, make_team, 
     planner, executor = (by_agent(algorithm.rollouts)[role] for role in ROLES)
     assert all(r.advantages is not None and r.advantages.all() for r in planner)
     assert not any(r.advantages is None or r.advantages.any() for r in executor)
-
-
-def test_rllibs_own_settings_say_which_policy_acts_and_learns(build, make_team):
-    config = make_team(GRPOConfig)
-    config.multi_agent(
-        policies={"talk", "walk"},
-        policy_mapping_fn=lambda agent_id, episode, **kw: (
-            "talk" if agent_id == "planner" else "walk"
-        ),
-        policies_to_train=["walk"],
-    )
-    algorithm = build(config)
-    before = weights_of(algorithm)
-    algorithm.train()
-    after = weights_of(algorithm)
-    assert not changed(before["talk"], after["talk"])
-    assert changed(before["walk"], after["walk"])
 
 
 def test_log_probabilities_of_an_agent_that_several_policies_act_for_are_refused(

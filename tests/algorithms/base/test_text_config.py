@@ -120,6 +120,8 @@ def test_the_page_names_every_own_default():
 
 INSTEAD = "'train_batch_size' has no effect here: .*tasks_per_iteration x group_size"
 OWNERS = "'lambda_' belongs to ShapedReturn and TRCA, not to GRPO"
+SHARED = "policies share their settings: set policy_lr"
+OTHER_RULE = "'trca' is the rule of algorithm TRCA: set algorithm to TRCA, or credit to 'grpo'"
 BAND = r"token_ratio_band is \[5, 0.5\]: give the lower bound first"
 
 
@@ -149,18 +151,15 @@ BAND = r"token_ratio_band is \[5, 0.5\]: give the lower bound first"
         (TRCAConfig, "training", "engine", "vlm", "unknown engine 'vlm'"),
         (TRCAConfig, "reporting", "checkpoint_interval", 0, "checkpoint_interval is 0"),
         (TRCAConfig, "reporting", "tracking", ["wanbd"], "did you mean 'wandb'"),
+        (TRCAConfig, "multi_agent", "algorithm_config_overrides_per_module", {"p": {}}, SHARED),
+        (GRPOConfig, "training", "credit", "trca", OTHER_RULE),
     ],
 )
 def test_a_wrong_name_or_value_is_refused_with_what_to_use(config, method, name, value, message):
     given = ([{name: value}], {}) if method == "update_from_dict" else ([], {name: value})
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=message) as refusal:
         getattr(config(), method)(*given[0], **given[1])
-
-
-def test_settings_of_one_policy_are_refused_with_those_that_policies_have():
-    overrides = {"default_policy": TRCAConfig.overrides(lr=0.5)}
-    with pytest.raises(ValueError, match="policies share their settings: set policy_lr"):
-        TRCAConfig().multi_agent(algorithm_config_overrides_per_module=overrides)
+    assert "\n" not in str(refusal.value)
 
 
 def test_a_milestone_of_the_environment_is_refused_for_a_team():
@@ -169,13 +168,6 @@ def test_a_milestone_of_the_environment_is_refused_for_a_team():
     config.env_config["team"] = "alfworld_planner"
     with pytest.raises(ValueError, match="a message of a team completes none"):
         config.validate()
-
-
-def test_the_rule_of_another_algorithm_is_refused_in_one_line():
-    message = "'trca' is the rule of algorithm TRCA: set algorithm to TRCA, or credit to 'grpo'"
-    with pytest.raises(ValueError, match=message) as refusal:
-        GRPOConfig().training(credit="trca")
-    assert "\n" not in str(refusal.value)
 
 
 def test_a_preset_gives_a_whole_config():
@@ -233,14 +225,6 @@ def test_validate_checks_attributes_that_were_set_by_hand(name, value, message):
         config.validate()
 
 
-def test_several_policies_have_no_sharded_learners():
-    config = GRPOConfig().environment("trca/ALFWorld-v0")
-    config.training(template="compact", sharding="fsdp")
-    config.multi_agent(policies={"a", "b"}, policy_mapping_fn=lambda agent, episode, **kw: "a")
-    with pytest.raises(ValueError, match="sharding is not built for several policies"):
-        config.validate()
-
-
 def test_a_config_without_a_world_is_refused():
     with pytest.raises(ValueError, match="trca/ALFWorld-v0"):
         TRCAConfig().validate()
@@ -270,22 +254,11 @@ def test_a_flat_dictionary_sets_ours_and_rllibs_settings():
     assert (config.adam_betas, config.model) == ((0.9, 0.99), "some/model")
 
 
-def test_a_config_survives_its_dictionary_and_a_copy():
-    config = TRCAConfig().environment("trca/ALFWorld-v0").training(lambda_=0.3, model="m")
-    again = TRCAConfig().update_from_dict(config.to_dict())
-    assert again.settings == config.copy().settings == config.settings
-    assert json.dumps(config.settings.flat())
-
-
 def test_search_spaces_are_accepted_and_their_values_checked():
     config = TRCAConfig().training(lambda_=tune.grid_search([0.0, 0.8]), lr=tune.uniform(0, 1))
     assert config.lambda_ == {"grid_search": [0.0, 0.8]}
     with pytest.raises(ValueError, match="lambda_"):
         TRCAConfig().training(lambda_=tune.grid_search([0.0, 1.8]))
-
-
-def test_the_parameter_model_stands_on_its_own():
-    assert TextParameters(group_size=4).group_size == 4
 
 
 @pytest.mark.parametrize("setting", [{"budgets": {"evidence": 2.0}}, {"lambda_": 0.5}])

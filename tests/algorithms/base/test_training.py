@@ -61,8 +61,8 @@ def wait_until_alive(actor):
             continue
 
 
-def test_an_iteration_changes_the_weights_and_reports_its_metrics(make_config):
-    algorithm = make_config(evaluation_interval=1).build_algo()
+def test_an_iteration_changes_the_weights_and_reports_its_metrics(build, make_config):
+    algorithm = build(make_config(evaluation_interval=1))
     before = weights_of(algorithm)
     result = algorithm.train()
     after = weights_of(algorithm)
@@ -83,7 +83,6 @@ def test_an_iteration_changes_the_weights_and_reports_its_metrics(make_config):
     assert evaluation["n"] == 5
     assert set(evaluation["task_types"]) == {"Even", "Odd"}
     assert evaluation["panel_hash"] == algorithm.panel("valid").head(5).hash
-    algorithm.stop()
 
 
 @pytest.mark.slow
@@ -133,19 +132,19 @@ def test_rollouts_do_not_depend_on_the_number_of_runners_and_a_killed_one_costs_
 
 
 def test_environments_are_told_the_progress_of_training_and_their_measures_are_reported(
+    build,
     make_config,
 ):
-    algorithm = make_config(iterations=4, evaluation_interval=1).build_algo()
+    algorithm = build(make_config(iterations=4, evaluation_interval=1))
     told = [algorithm.train() for _ in range(2)]
     assert [result["measures"]["progress"] for result in told] == [0.0, 0.25]
     assert told[-1]["evaluation"]["measures"]["progress"] == -1.0
     assert algorithm.rollouts[0].measures["progress"] == 0.25
-    algorithm.stop()
 
 
-def test_iterations_without_any_rollout_are_skipped_and_then_stop_training(make_config):
+def test_iterations_without_any_rollout_are_skipped_and_then_stop_training(build, make_config):
     broken = tuple(f"train-{k}" for k in range(12))
-    algorithm = make_config(env_config={"broken": broken}, max_failed_iterations=2).build_algo()
+    algorithm = build(make_config(env_config={"broken": broken}, max_failed_iterations=2))
     before = weights_of(algorithm)
     assert algorithm.train()["skipped_iterations"] == 1
     assert_same(before, weights_of(algorithm))
@@ -153,25 +152,23 @@ def test_iterations_without_any_rollout_are_skipped_and_then_stop_training(make_
         RuntimeError, match=r"RuntimeError: the door of train-\d+ is stuck .*2 iterations"
     ):
         algorithm.train()
-    algorithm.stop()
 
 
-def test_a_step_that_is_not_finite_is_skipped_and_counted(make_config, tmp_path):
+def test_a_step_that_is_not_finite_is_skipped_and_counted(build, make_config, tmp_path):
     rule = tmp_path / "rule.py"
     rule.write_text("import numpy as np\ndef huge(batch):\n    return np.full(len(batch), 1e38)\n")
-    algorithm = make_config(credit=f"{rule}:huge", lr=1.0).build_algo()
+    algorithm = build(make_config(credit=f"{rule}:huge", lr=1.0))
     before = weights_of(algorithm)
     result = algorithm.train()
     assert result["skipped_updates"] > 0
     assert_same(before, weights_of(algorithm))
-    algorithm.stop()
 
 
 def test_training_resumed_from_a_checkpoint_gives_the_weights_of_one_that_went_on(
-    make_config, tmp_path
+    build, make_config, tmp_path
 ):
     config = make_config(lr_warmup_updates=20, evaluation_interval=2)
-    straight = config.build_algo()
+    straight = build(config)
     for _ in range(2):
         straight.train()
     path = straight.save_to_path(tmp_path / "checkpoint")
@@ -190,7 +187,6 @@ def test_training_resumed_from_a_checkpoint_gives_the_weights_of_one_that_went_o
     for _ in range(2):
         straight.train()
     assert_same(weights_of(straight), weights_of(resumed))
-    straight.stop()
     resumed.stop()
 
 

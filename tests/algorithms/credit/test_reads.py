@@ -72,10 +72,10 @@ def test_gold_is_read_only_where_the_config_says_so(own):
 @pytest.mark.usefixtures("cluster")
 @pytest.mark.parametrize("learners", [0, pytest.param(2, marks=pytest.mark.slow)])
 def test_the_algorithm_makes_what_a_rule_reads_and_says_whether_it_is_gold(
-    make_config, own, learners
+    build, make_config, own, learners
 ):
     settings = {"tasks_per_iteration": 2, "group_size": 2, "num_learners": learners}
-    algorithm = make_config(GRPOConfig, credit=f"{own}:by_length", **settings).build_algo()
+    algorithm = build(make_config(GRPOConfig, credit=f"{own}:by_length", **settings))
     assert algorithm.train()["gold_in_training"] == 0
     for rollout in algorithm.rollouts:
         lengths = [len(step.response_ids) for step in rollout.steps]
@@ -87,18 +87,16 @@ def test_the_algorithm_makes_what_a_rule_reads_and_says_whether_it_is_gold(
     for step, scored in zip(steps, scores, strict=True):  # the reference is what sampled them
         np.testing.assert_allclose(scored, step.old_logprobs, atol=1e-5)
     assert algorithm.learner_group.score([], []) == []
-    algorithm.stop()
 
 
 @pytest.mark.usefixtures("cluster")
-def test_gold_comes_from_the_environment_for_every_step_of_its_task(make_config, own):
+def test_gold_comes_from_the_environment_for_every_step_of_its_task(build, make_config, own):
     settings = {"tasks_per_iteration": 2, "group_size": 2, "gold_in_training": True}
-    algorithm = make_config(GRPOConfig, credit=f"{own}:by_answers", **settings).build_algo()
+    algorithm = build(make_config(GRPOConfig, credit=f"{own}:by_answers", **settings))
     assert algorithm.train()["gold_in_training"] == 1
     (read,) = algorithm._credit._rule.__globals__["CALLS"]
     tasks = [rollout.task_id for rollout in algorithm.rollouts for _ in rollout.steps]
     assert read == [(f"the key of {task}", "a key") for task in tasks]
-    algorithm.stop()
 
 
 @pytest.mark.usefixtures("cluster")

@@ -47,16 +47,11 @@ def own(tmp_path):
     return path
 
 
-def test_a_rule_of_ones_own_gets_the_parameters_it_names(own):
-    parameters = {"gamma": 0.5, "lambda_": 0.8}
-    advantages = bind_credit(f"{own}:constant", parameters)(BATCH)
-    np.testing.assert_array_equal(advantages, np.ones(3))
-
-
-def test_a_parameter_of_its_own_is_set_by_name(own):
-    parameters = {"gamma": 0.5, "credit_config": {"height": 6.0}}
-    advantages = bind_credit(f"{own}:constant", parameters)(BATCH)
-    np.testing.assert_array_equal(advantages, [3, 3, 3])
+def test_a_rule_of_ones_own_gets_settings_and_its_own_parameters_by_name(own):
+    settings = {"gamma": 0.5, "lambda_": 0.8}
+    for given, expected in (({}, 1), ({"height": 6.0}, 3)):
+        rule = bind_credit(f"{own}:constant", {**settings, "credit_config": given})
+        np.testing.assert_array_equal(rule(BATCH), [expected] * 3)
 
 
 @pytest.mark.parametrize(

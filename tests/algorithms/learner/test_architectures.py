@@ -43,10 +43,10 @@ EACH = [
 
 
 @pytest.mark.parametrize("kind", EACH)
-def test_models_as_users_have_them_train(make_config, tmp_path, kind):
+def test_models_as_users_have_them_train(build, make_config, tmp_path, kind):
     folder = save_model(tmp_path / kind, kind)
     config = make_config(model=str(folder), gradient_checkpointing=True, **SHORT)
-    algorithm = config.build_algo()
+    algorithm = build(config)
     before = algorithm.learner_group.get_weights()[DEFAULT_MODULE_ID]
     first = algorithm.train()
     step = algorithm.rollouts[0].steps[0]
@@ -54,7 +54,6 @@ def test_models_as_users_have_them_train(make_config, tmp_path, kind):
     np.testing.assert_allclose(step.old_logprobs, scores(folder, step), atol=1e-5)
     second = algorithm.train()
     after = algorithm.learner_group.get_weights()[DEFAULT_MODULE_ID]
-    algorithm.stop()
     for result in (first, second):
         assert result["missing_rollouts"] == 0
         assert result["skipped_updates"] == 0
@@ -72,10 +71,12 @@ def test_every_tested_architecture_stands_in_the_docs():
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "auto"])
-def test_bfloat16_trains_on_a_cpu_and_is_one_precision_everywhere(make_config, tmp_path, dtype):
+def test_bfloat16_trains_on_a_cpu_and_is_one_precision_everywhere(
+    build, make_config, tmp_path, dtype
+):
     folder = save_model(tmp_path, "qwen3", torch.bfloat16)
     config = make_config(model=str(folder), dtype=dtype, kl_coeff=0.1, **SHORT)
-    algorithm = config.build_algo()
+    algorithm = build(config)
     result = algorithm.train()
     module = algorithm.learner_group._learner.module[DEFAULT_MODULE_ID]
     assert {p.dtype for p in module.reference.parameters()} == {torch.bfloat16}
@@ -84,7 +85,6 @@ def test_bfloat16_trains_on_a_cpu_and_is_one_precision_everywhere(make_config, t
     assert 0 < result["mismatch_kl"] < 0.02
     weights = algorithm.env_runner.get_state()[COMPONENT_RL_MODULE][DEFAULT_MODULE_ID]
     assert {w.dtype for w in weights.values()} == {np.dtype(np.uint16)}
-    algorithm.stop()
 
 
 def refused(folder: Path, prompt_tokens: int = 100) -> str:

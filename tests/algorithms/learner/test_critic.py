@@ -14,6 +14,7 @@ from trca.algorithms.base.replay import add_replayed
 from trca.algorithms.credit.values import VALUES, explained_variance
 from trca.algorithms.learner.critic import value_loss
 from trca.algorithms.learner.rows import make_rows
+from trca.algorithms.settings.groups import WeightingSettings
 from trca.envs.text_env import DEFAULT_AGENT
 from trca.envs.text_space import AnyText
 from trca.policies.models import load_model
@@ -46,18 +47,12 @@ def rows_with(targets, old=None):
     """Rows of random rollouts; ``targets`` gives the target of each response token."""
     rollouts = random_rollouts(load_toy(), 250)
     steps = [step for rollout in rollouts for step in rollout.steps]
-    batch = StepBatch.from_rollouts(rollouts, np.array([0, 1, 2], dtype=np.int8))
     count = sum(len(step.response_ids) for step in steps)
     assign_advantages(rollouts, np.zeros(len(steps)))
     wanted = targets(steps, count)[:, None]
     values = np.zeros_like(wanted) if old is None else old
-    return steps, make_rows(
-        rollouts,
-        batch,
-        "rollout_mean",
-        False,
-        optional={"old_values": values, "value_targets": wanted},
-    )
+    columns = {"old_values": values, "value_targets": wanted}
+    return steps, make_rows(rollouts, WeightingSettings(), columns)
 
 
 def load_toy():
@@ -166,7 +161,7 @@ def test_replayed_rows_leave_the_weight_of_a_step_in_the_critics_loss(build, kin
     )
     _, rows = rows_with(at_first_tokens(np.ones))
     again = random_rollouts(load_toy(), 250)
-    joined = add_replayed(rows, again, 0.5, np.array([0, 1, 2], np.int8), learner.config)
+    joined = add_replayed(rows, again, 0.5, learner.config.settings)
     assert (len(rows), len(joined)) == (11, 22)
     (alone,) = joined.shards(1)
     learner.update(training_data=TrainingData(batch=alone), shuffle_key=(1,))
@@ -226,22 +221,14 @@ def test_a_critic_of_its_own_leaves_the_policy_alone_and_the_trunk_does_not(buil
         assert any(not torch.equal(before[k], after[k]) for k in before) == moves
 
 
-def test_an_update_of_the_critic_alone_counts_and_one_of_nothing_does_not(build):
+def test_updates_of_the_critic_alone_count_and_those_of_nothing_do_not(build):
     learner = build(**FAST | {"minibatch_size": 99})
-    for numbers, updates in ((np.ones, 1), (lambda n: np.full(n, np.nan), 1)):
-        _, rows = rows_with(at_first_tokens(numbers))
+    for target, updates, skipped in ((1.0, 1, 0), (np.nan, 1, 0), (1e30, 1, 1)):
+        _, rows = rows_with(at_first_tokens(lambda n, target=target: np.full(n, target)))
         idle = replace(rows, action_mask=np.zeros_like(rows.action_mask))
-        learner.update(training_data=TrainingData(batch=idle), shuffle_key=(1,))
+        metrics = learner.update(training_data=TrainingData(batch=idle), shuffle_key=(1,))
         assert learner.updaters[DEFAULT_MODULE_ID].updates == updates
-
-
-def test_a_skipped_update_of_the_critic_alone_is_counted(build):
-    _, rows = rows_with(at_first_tokens(lambda n: np.full(n, 1e30)))
-    idle = replace(rows, action_mask=np.zeros_like(rows.action_mask))
-    learner = build(**FAST | {"minibatch_size": 99})
-    metrics = learner.update(training_data=TrainingData(batch=idle), shuffle_key=(1,))
-    of_module = metrics[DEFAULT_MODULE_ID]
-    assert float(of_module["skipped_updates"]) == 1
+        assert float(metrics[DEFAULT_MODULE_ID]["skipped_updates"]) == skipped
 
 
 @pytest.mark.parametrize("kind", KINDS)

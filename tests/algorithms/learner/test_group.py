@@ -114,7 +114,7 @@ def test_a_trial_that_loses_a_learner_resumes_from_its_checkpoint(make_config, t
 
 
 @pytest.mark.slow
-def test_sharded_learners_train_push_save_and_are_exported(make_config, tmp_path):
+def test_sharded_learners_train_push_save_and_are_exported(build, make_config, tmp_path):
     settings = {"num_learners": 2, "sharding": "fsdp", "minibatch_size": 256}
     algorithm = make_config(**settings).build_algo()
     algorithm.train()
@@ -127,9 +127,8 @@ def test_sharded_learners_train_push_save_and_are_exported(make_config, tmp_path
         algorithm.get_state()
     algorithm.stop()
 
-    alone = make_config(**settings | {"num_learners": 0}).build_algo()
+    alone = build(make_config(**settings | {"num_learners": 0}))
     alone.restore_from_path(checkpoint)
     restored = weights_of(alone.learner_group)
     assert all(np.array_equal(restored[name], weights[name]) for name in weights)
     assert alone.train()["mismatch_kl"] < 1e-9
-    alone.stop()

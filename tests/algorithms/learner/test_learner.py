@@ -14,7 +14,6 @@ from ray.rllib.utils.metrics import WEIGHTS_SEQ_NO
 from tests.architectures import save_model
 from trca.algorithms import local_runner
 from trca.algorithms.learner.learner import TextLearner
-from trca.algorithms.learner.passes import add_up, buckets
 from trca.algorithms.learner.rows import Rows
 
 pytestmark = pytest.mark.usefixtures("cluster")
@@ -118,17 +117,6 @@ def test_a_parameter_that_a_mini_batch_does_not_reach_moves_alike_on_one_learner
         update(learner, rows([True, False, True], seed=1))
         weights.append(state(learner))
     assert all(np.array_equal(weights[0][name], weights[1][name]) for name in weights[0])
-
-
-def test_gradients_travel_in_buckets_and_come_back_in_place(alone):
-    gradients = [torch.full((size,), float(size)) for size in (3, 5, 40, 2, 2)]
-    gradients.append(torch.arange(12.0).view(3, 4).T)
-    gradients.append(torch.ones(2, dtype=torch.float64))
-    cut = [[g.numel() for g in bucket] for bucket in buckets(gradients, 40)]
-    assert cut == [[3, 5], [40], [2, 2], [12], [2]]
-    before = [g.clone() for g in gradients]
-    add_up(gradients, 40)
-    assert all(torch.equal(one, other) for one, other in zip(before, gradients, strict=True))
 
 
 def test_training_stops_before_the_first_update_when_the_engine_has_other_weights(make_config):

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.usefixtures("cluster")
 LORA = {"lora_rank": 4, "lora_alpha": 8, "minibatch_size": 256, "lr": 1e-2}
 
 
-def test_an_adapter_is_trained_saved_resumed_and_exported(make_config, tmp_path):
+def test_an_adapter_is_trained_saved_resumed_and_exported(build, make_config, tmp_path):
     config = make_config(**LORA)
     algorithm = config.build_algo()
     before = weights_of(algorithm)
@@ -37,12 +37,11 @@ def test_an_adapter_is_trained_saved_resumed_and_exported(make_config, tmp_path)
         torch.testing.assert_close(plain(ids).logits, sampled, atol=1e-4, rtol=1e-4)
     algorithm.stop()
 
-    resumed = config.build_algo()
+    resumed = build(config)
     resumed.restore_from_path(str(tmp_path / "checkpoint"))
     resumed.train()
     again = weights_of(resumed)
     assert all(np.array_equal(after[name], again[name]) for name in after)
-    resumed.stop()
     saved = load_model(str(export(tmp_path / "checkpoint", tmp_path / "saved")))
     with torch.no_grad():
         assert not torch.allclose(saved(ids).logits, plain(ids).logits, atol=1e-4)

@@ -6,8 +6,9 @@ import pytest
 from tests.records.test_records import make_step
 from trca.algorithms.learner.passes import token_batch
 from trca.algorithms.learner.rows import Rows, columns_of, join_rows, make_rows, padded
+from trca.algorithms.settings.groups import WeightingSettings
 from trca.algorithms.settings.types import Aggregation
-from trca.records import Rollout, Step, StepBatch, assign_advantages
+from trca.records import Rollout, Step, assign_advantages
 
 
 def step(prompt: list[int], response: list[int], action: list[bool], parsed: bool = True) -> Step:
@@ -27,9 +28,9 @@ def rows_of(
     aggregation: Aggregation = "rollout_mean",
 ) -> Rows:
     rollout = Rollout("t", "train", "Any", 0, 0, 0, steps=steps)
-    batch = StepBatch.from_rollouts([rollout], np.array([0, 1, 2], dtype=np.int8))
     assign_advantages([rollout], np.arange(len(steps), dtype=np.float64))
-    return make_rows([rollout], batch, aggregation, train_malformed)
+    settings = WeightingSettings(aggregation=aggregation, train_malformed=train_malformed)
+    return make_rows([rollout], settings)
 
 
 THREE = [
@@ -142,11 +143,8 @@ def test_columns_of_tokens_go_with_their_rollouts_and_rows():
         "value_targets": -numbers[:, None],
     }
     some = columns_of(columns, rollouts[1:], rollouts)
-    batch = StepBatch.from_rollouts(rollouts[1:], np.array([0, 1, 2], dtype=np.int8))
-    rows = make_rows(rollouts[1:], batch, "rollout_mean", False, optional=some)
-    old = make_rows(
-        rollouts[:1], StepBatch.from_rollouts(rollouts[:1], batch.categories), "rollout_mean", False
-    )
+    rows = make_rows(rollouts[1:], WeightingSettings(), some)
+    old = make_rows(rollouts[:1], WeightingSettings())
     joined = join_rows(rows, replace(old, advantages=np.full(1, 7.0, np.float32)))
     assert joined.optional["token_advantages"].tolist() == [2, 3, 4, 5, 7, 7]
     assert np.isnan(joined.optional["value_targets"][:, 0]).tolist() == [False] * 4 + [True] * 2

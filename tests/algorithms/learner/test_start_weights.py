@@ -64,13 +64,13 @@ def scored(algorithm, rollouts):
     return np.array([np.concatenate(score(*texts, reference=of)) for of in (False, True)])
 
 
-def test_other_weights_in_the_start_folder_are_refused_by_name(trained, make_config, start):
+def test_other_weights_in_the_start_folder_are_refused_by_name(build, trained, make_config, start):
     kind, settings, path, _ = trained
     (saved,) = read_start_weights(path).values()
     assert (saved.frozen, len(saved.sha256)) == (kind, 64)
     change(start)
     now = StartWeights.of(str(start), kind)
-    algorithm = make_config(model=str(start), **settings).build_algo()
+    algorithm = build(make_config(model=str(start), **settings))
     before = algorithm.learner_group.get_weights()[DEFAULT_MODULE_ID]
     with pytest.raises(OtherStartError) as refusal:
         algorithm.restore_from_path(path)
@@ -86,7 +86,6 @@ def test_other_weights_in_the_start_folder_are_refused_by_name(trained, make_con
             learner.restore_from_path(folder, component=component)
     after = algorithm.learner_group.get_weights()[DEFAULT_MODULE_ID]
     assert all(np.array_equal(before[name], after[name]) for name in before)
-    algorithm.stop()
     for part in (
         f"{path}: the run of",
         f"started from {saved.model} with weights of SHA-256 {saved.sha256[:12]}",
@@ -97,13 +96,12 @@ def test_other_weights_in_the_start_folder_are_refused_by_name(trained, make_con
         assert part in str(refusal.value)
 
 
-def test_the_start_weights_in_another_folder_go_on_as_before(trained, make_config, start):
+def test_the_start_weights_in_another_folder_go_on_as_before(build, trained, make_config, start):
     _, settings, path, writer = trained
-    algorithm = make_config(model=str(start), **settings).build_algo()
+    algorithm = build(make_config(model=str(start), **settings))
     algorithm.restore_from_path(path)
     expected = scored(writer, writer.rollouts)
     np.testing.assert_array_equal(scored(algorithm, writer.rollouts), expected)
-    algorithm.stop()
 
 
 @pytest.mark.usefixtures("changed_start")

@@ -16,7 +16,7 @@ from trca.algorithms.learner.rows import Rows, make_rows
 from trca.envs.text_env import AnyText
 from trca.policies.dtypes import DTYPES
 from trca.policies.models import load_model, load_tokenizer
-from trca.records import Rollout, StepBatch
+from trca.records import Rollout
 
 LENGTHS = [(0, 3), (0, 1), (1, 2), (1, 4), (1, 1)]
 """Group and number of steps of each rollout."""
@@ -82,8 +82,7 @@ def sample(learner, **changes):
 
 
 def rows_of(rollouts, settings):
-    batch = StepBatch.from_rollouts(rollouts, np.array([0, 1, 2], dtype=np.int8))
-    return make_rows(rollouts, batch, settings.aggregation, settings.train_malformed)
+    return make_rows(rollouts, settings)
 
 
 def update(learner, rows, **more):

@@ -94,17 +94,16 @@ def test_the_error_of_a_callback_ends_the_sample(make_config):
 
 
 @pytest.mark.parametrize("runners", [0, pytest.param(1, marks=pytest.mark.slow)])
-def test_metrics_of_callbacks_reach_training_and_evaluation(make_config, cluster, runners):
+def test_metrics_of_callbacks_reach_training_and_evaluation(build, make_config, cluster, runners):
     config = make_config(evaluation_interval=1)
     config.callbacks(Noting).environment(env_config={"max_steps": 4})
     config.evaluation(evaluation_config={"env_config": {"max_steps": 2, "split": "train"}})
-    algorithm = config.evaluation(evaluation_num_env_runners=runners).build_algo()
+    algorithm = build(config.evaluation(evaluation_num_env_runners=runners))
     result = algorithm.train()
     assert algorithm.evaluation.panel.split == "train"
     assert max(len(r.steps) for r in algorithm.evaluation.rollouts) == 2
     assert result["evaluation"]["env_runners"]["longest"] == 2
     assert result["env_runners"]["longest"] > 2
-    algorithm.stop()
 
 
 def test_the_roles_of_a_team_share_an_episode(make_config):

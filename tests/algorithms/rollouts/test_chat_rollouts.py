@@ -26,13 +26,12 @@ roles:
 
 @pytest.mark.usefixtures("cluster")
 @pytest.mark.parametrize("kind", ["qwen3", "smollm2"])
-def test_what_was_sampled_is_prompted_again_and_trained(make_config, tmp_path, kind):
+def test_what_was_sampled_is_prompted_again_and_trained(build, make_config, tmp_path, kind):
     tokenizer = qwen3_tokenizer() if kind == "qwen3" else smollm2_tokenizer()
     folder = save_chat_model(tmp_path / "model", tokenizer)
-    algorithm = make_config(model=str(folder), **CHAT).build_algo()
+    algorithm = build(make_config(model=str(folder), **CHAT))
     result = algorithm.train()
     rollouts = algorithm.rollouts
-    algorithm.stop()
     assert result["missing_rollouts"] == 0
     assert abs(result["mismatch_kl"]) < 1e-9
     assert [len(rollout.steps) for rollout in rollouts] == [4, 4]

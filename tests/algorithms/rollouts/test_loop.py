@@ -15,7 +15,7 @@ import torch
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from tests.toy import Rooms
-from trca.algorithms import TRCAConfig, evaluate_panel, local_runner
+from trca.algorithms import TRCAConfig, local_runner
 from trca.algorithms.credit import bind_credit
 from trca.algorithms.rollouts.batch import GroupRequest, derive_seed
 from trca.algorithms.rollouts.play import RolloutLoop
@@ -25,14 +25,13 @@ from trca.envs import make
 from trca.envs.responses import ACTION_FORMAT
 from trca.envs.searchqa.search_r1 import SEARCH_R1_FORMAT
 from trca.envs.text_env import DEFAULT_AGENT
-from trca.policies.engines.engine import BatchEngine, Completion, SamplingParams
+from trca.policies.engines.engine import SamplingParams
 from trca.policies.engines.transformers import TransformersEngine
 from trca.policies.models import load_model, load_tokenizer
 from trca.policies.prompts import Prompter
 from trca.records import StepBatch
 from trca.records.rollout import Failure
 from trca.rubric import RubricLibrary
-from trca.rubric.rewards import Budgets
 
 SAMPLING = SamplingParams(1.0, 96)
 GROUPS = [GroupRequest(k, f"train-{k}", "train", 4, ("training", 7, 0), 0.5) for k in range(3)]
@@ -457,52 +456,18 @@ def test_a_model_stops_at_the_tags_of_its_response_format_and_at_no_other(
     assert any(tag in response for tag in others for response in responses)
 
 
-class Wanderer(BatchEngine):
-    """An engine that writes an action of ALFWorld drawn by the request's seed."""
-
-    ACTIONS = (
-        *(
-            f"go to {p} 1"
-            for p in ("countertop", "drawer", "fridge", "cabinet", "desk", "sidetable")
-        ),
-        *(f"open {p} 1" for p in ("drawer", "fridge", "cabinet")),
-        "look",
-        "dance",
-        "",
-    )
-
-    def __init__(self, tokenizer):
-        super().__init__()
-        self.tokenizer = tokenizer
-
-    def generate(self, requests, sampling):
-        texts = [f"<action>{self.ACTIONS[r.seed % len(self.ACTIONS)]}</action>" for r in requests]
-        ids = [np.array(self.tokenizer(text)["input_ids"], dtype=np.int32) for text in texts]
-        return [Completion(i, np.zeros(len(i), dtype=np.float32), "stop") for i in ids]
-
-    def close(self):
-        pass
-
-
-def test_rubric_rewards_of_the_environment_are_those_of_credit(model):
-    budgets, lambda_ = {"evidence": 0.3, "invalidity": 2.0, "execution": 0.7}, 0.25
-    config = TRCAConfig().environment("trca/ALFWorld-v0", env_config={"max_steps": 12})
-    config.training(model=str(model), template="compact", budgets=budgets, lambda_=lambda_)
-    runner = local_runner(config)
-    runner.loop.guard.engine = Wanderer(load_tokenizer(str(model)))
-    rollouts = evaluate_panel(runner, runner.panel("train").head(6), rollouts=2).rollouts
-    assert len(rollouts) == 12
-    batch = StepBatch.from_rollouts(rollouts, runner.operators()[DEFAULT_AGENT].categories)
-    rewards = batch.rubric_rewards(Budgets(**budgets))
-    steps = [step for rollout in rollouts for step in rollout.steps]
-    recorded = np.array([(step.foundational, step.breakthrough) for step in steps])
-    np.testing.assert_allclose(recorded, np.stack(rewards, axis=1), rtol=0, atol=1e-12)
-    assert rewards.foundational.min() < 0 < rewards.breakthrough.max()
-    assert all(step.facts for step in steps)
-
+def test_a_runner_judges_by_the_budgets_and_lambda_of_the_run(model):
+    config = TRCAConfig().environment("trca/ALFWorld-v0", env_config={"games": "small"})
+    settings = {"budgets": {"invalidity": 2.0}, "lambda_": 0.25}
+    runner = local_runner(config.training(model=str(model), template="compact", **settings))
     env = run_to_end(runner.loop.pool.take("train")).env
     env.reset(seed=0)
     rubric = env.step("dance")[-1]["rubric"]
-    assert rubric["foundational"] < rubric["breakthrough"] == 0.0  # else any lambda does
-    assert rubric["reward"] == pytest.approx((1 - lambda_) * rubric["foundational"])
+    ids, categories = (getattr(runner.operators()[DEFAULT_AGENT], k) for k in ("ids", "categories"))
+    fired = np.isin(ids, rubric["fired"])
+    assert fired.any()
+    assert set(categories[fired]) == {1}
+    expected = -2.0 * fired.sum() / (categories == 1).sum()
+    assert rubric["foundational"] == pytest.approx(expected)
+    assert rubric["reward"] == pytest.approx(0.75 * expected)
     runner.stop()

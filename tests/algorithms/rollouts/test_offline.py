@@ -13,14 +13,9 @@ import pytest
 import ray
 
 from tests.records.test_records import make_rollout, make_step
-from trca.algorithms.rollouts.offline import (
-    RolloutPreLearner,
-    read_episodes,
-    to_episode,
-    write_episodes,
-)
+from trca.algorithms.rollouts.offline import RolloutPreLearner, to_episode
 from trca.envs import ActionChoice, make
-from trca.records import Rollout, to_json, write_rollouts
+from trca.records import Rollout, read_rollouts, to_json, write_rollouts
 
 
 def without_advantages(rollouts: list[Rollout]) -> list[str]:
@@ -45,7 +40,7 @@ def test_training_records_what_it_samples_and_nothing_of_its_evaluations(
     finally:
         algorithm.stop()
     assert len(sampled) == 32
-    assert without_advantages(list(read_episodes(tmp_path))) == without_advantages(sampled)
+    assert without_advantages(list(read_rollouts(tmp_path))) == without_advantages(sampled)
     assert len(list((tmp_path / "episodes").iterdir())) == 4
 
 
@@ -57,7 +52,7 @@ def test_rllib_reads_the_files_of_recordings_and_of_runs(tmp_path: Path) -> None
         make_step(observation="a key", action="take key", reward=1.0, next_context="end"),
     ]
     rollout = make_rollout(steps, last_observation="you have it", won=True)
-    assert write_episodes([rollout, make_rollout()], tmp_path / "deep" / "a.parquet") == 1
+    write_rollouts(tmp_path / "deep" / "a.parquet", [rollout, make_rollout()])
     cut = make_rollout([make_step(milestone=True)], truncated=True, advantages=np.ones(1))
     write_rollouts(tmp_path / "train.parquet", [cut, make_rollout()])
     batch = ray.data.read_parquet(str(tmp_path)).take_batch(9)
@@ -78,31 +73,26 @@ def test_rllib_reads_the_files_of_recordings_and_of_runs(tmp_path: Path) -> None
     assert episode.agent_id == "default_agent"
 
 
-def test_a_rollout_at_the_step_limit_is_truncated() -> None:
-    episode = to_episode(make_rollout([make_step()], truncated=True))
-    assert (episode.is_terminated, episode.is_truncated) == (False, True)
-
-
 def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="there is nothing at"):
-        next(read_episodes(tmp_path / "none"))
+        next(read_rollouts(tmp_path / "none"))
     with pytest.raises(ValueError, match="has no step"):
         to_episode(make_rollout())
     pq.write_table(pa.table({"item": [b"an episode"]}), tmp_path / "foreign.parquet")
     with pytest.raises(
         ValueError, match=r"foreign\.parquet is not a file of rollouts: there is no"
     ):
-        next(read_episodes(tmp_path))
+        next(read_rollouts(tmp_path))
 
 
 def test_episodes_go_to_a_uri_and_come_back_from_a_run(tmp_path: Path) -> None:
     rollouts = [make_rollout([make_step()]), make_rollout([make_step(reward=0.5)])]
-    write_episodes(rollouts[:1], f"file://{tmp_path}/lr=0.1/a.parquet")
+    write_rollouts(f"file://{tmp_path}/lr=0.1/a.parquet", rollouts[:1])
     (tmp_path / "config.yaml").write_text("not Parquet")
     write_rollouts(tmp_path / "lr=0.1" / "b.parquet", rollouts[1:], ["a prompt"])
     (tmp_path / ".draft.parquet").write_text("half of a file")
     for place in (tmp_path, f"file://{tmp_path}"):
-        read = [to_json(rollout) for rollout in read_episodes(place)]
+        read = [to_json(rollout) for rollout in read_rollouts(place)]
         assert read == [to_json(rollout) for rollout in rollouts]
 
 

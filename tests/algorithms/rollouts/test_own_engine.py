@@ -51,8 +51,8 @@ def test_the_example_has_at_most_60_lines():
 
 
 @pytest.mark.usefixtures("cluster")
-def test_an_engine_in_a_file_trains(make_config):
-    algorithm = make_config(engine=PLAIN, num_env_runners=0).build_algo()
+def test_an_engine_in_a_file_trains(build, make_config):
+    algorithm = build(make_config(engine=PLAIN, num_env_runners=0))
     engine = algorithm.env_runner.loop.engine
     assert type(engine).__name__ == PlainEngine.__name__
     for version in (1, 2):
@@ -63,7 +63,6 @@ def test_an_engine_in_a_file_trains(make_config):
         assert engine.version >= version
         assert result["push_difference"] < 1e-4
         assert result["mismatch_kl"] < 1e-6
-    algorithm.stop()
 
 
 def test_a_registered_engine_without_weights_plays_a_panel(make_config):

@@ -38,12 +38,11 @@ def config(make_config, tmp_path):
 
 
 @pytest.mark.usefixtures("cluster")
-def test_calls_of_a_demonstrator_are_played_and_learned(config):
+def test_calls_of_a_demonstrator_are_played_and_learned(build, config):
     tokenizer = tool_tokenizer()
-    algorithm = config(ImitationConfig).build_algo()
+    algorithm = build(config(ImitationConfig))
     result = algorithm.train()
     rollouts = algorithm.rollouts
-    algorithm.stop()
     assert result["missing_rollouts"] == 0
     for rollout in rollouts:
         assert rollout.won
@@ -62,11 +61,10 @@ def test_calls_of_a_demonstrator_are_played_and_learned(config):
 
 
 @pytest.mark.usefixtures("cluster")
-def test_trca_trains_on_responses_without_a_call_too(config):
-    algorithm = config(TRCAConfig, group_size=2).build_algo()
+def test_trca_trains_on_responses_without_a_call_too(build, config):
+    algorithm = build(config(TRCAConfig, group_size=2))
     result = algorithm.train()
     rollouts = algorithm.rollouts
-    algorithm.stop()
     assert result["missing_rollouts"] == 0
     steps = [step for rollout in rollouts for step in rollout.steps]
     assert all(len(step.judgments) == 4 and step.judgments[1] for step in steps)

@@ -81,54 +81,32 @@ def test_it_equals_the_slow_version(data, batch, gamma, omega, temperature, clip
 
 
 @pytest.mark.usefixtures("cluster")
-def test_the_policy_is_asked_with_the_end_of_the_rollout_in_its_prompt(make_config):
-    algorithm = make_config(HCAPOConfig, tasks_per_iteration=8).build_algo()
+def test_the_actions_of_successes_are_scored_after_the_end_of_their_rollout(build, make_config):
+    """Each first step of a success is given a response of a long thought and a short action."""
+    algorithm = build(make_config(HCAPOConfig, tasks_per_iteration=8, train_malformed=False))
     algorithm.train()
+    tokenizer = algorithm.env_runner_group.local_env_runner.loop.tokenizer
     rollouts = algorithm.rollouts
-    assert {r.won for r in rollouts} == {True, False}
-    batch = StepBatch.from_rollouts(rollouts, algorithm._operators[DEFAULT_AGENT].categories)
-    found = HINDSIGHT_LOGPROBS(algorithm._sources(rollouts), batch)
-    tokenizer = algorithm.env_runner_group.local_env_runner.loop.tokenizer
-    row = 0
-    for rollout in rollouts:
-        for step in rollout.steps:
-            expected = 0.0
-            if rollout.won:
-                ids = tokenizer(note(rollout))["input_ids"]
-                prompt = np.array([*step.prompt_ids, *ids], dtype=np.int32)
-                (scores,) = algorithm.learner_group.score([prompt], [step.response_ids])
-                action = step.action_mask if step.action_mask.any() else slice(None)
-                expected = scores[action].mean()
-            assert found[row] == pytest.approx(expected, abs=1e-5)
-            row += 1
-    assert "You have the key" in note(next(r for r in rollouts if r.won))
-    algorithm.stop()
-
-
-@pytest.mark.usefixtures("cluster")
-def test_the_action_alone_is_scored_in_hindsight_and_not_the_thought(make_config):
-    """Each step of a success is given a response of a long thought and a short action."""
-    algorithm = make_config(HCAPOConfig, tasks_per_iteration=8, train_malformed=False).build_algo()
-    algorithm.train()
-    tokenizer = algorithm.env_runner_group.local_env_runner.loop.tokenizer
-    rollouts = [rollout for rollout in algorithm.rollouts if rollout.won]
-    assert rollouts
-    for rollout in rollouts:
-        for turn, step in enumerate(rollout.steps):
-            thought = "a key is in room 1. " * (turn + 1)
-            ids = tokenizer(f"<think>{thought}</think><action>{step.action}</action>")["input_ids"]
-            response = read_response(ids, tokenizer)
-            rollout.steps[turn] = replace(
-                step, response_ids=np.array(ids, np.int32), action_mask=response.action_mask
-            )
+    won = [rollout for rollout in rollouts if rollout.won]
+    assert 0 < len(won) < len(rollouts)
+    for rollout in won:
+        step = rollout.steps[0]
+        text = f"<think>a key is in room 1.</think><action>{step.action}</action>"
+        ids = np.array(tokenizer(text)["input_ids"], np.int32)
+        mask = read_response(ids, tokenizer).action_mask
+        assert 0 < mask.sum() < len(mask) / 2
+        rollout.steps[0] = replace(step, response_ids=ids, action_mask=mask)
     batch = StepBatch.from_rollouts(rollouts, algorithm._operators[DEFAULT_AGENT].categories)
     found = iter(HINDSIGHT_LOGPROBS(algorithm._sources(rollouts), batch))
     for rollout in rollouts:
         ids = tokenizer(note(rollout))["input_ids"]
-        for step in rollout.steps:
-            prompt = np.array([*step.prompt_ids, *ids], dtype=np.int32)
-            (scores,) = algorithm.learner_group.score([prompt], [step.response_ids])
-            assert 0 < step.action_mask.sum() < len(step.action_mask) / 2
-            assert next(found) == pytest.approx(scores[step.action_mask].mean(), abs=1e-5)
-            assert abs(scores[step.action_mask].mean() - scores.mean()) > 0.1
-    algorithm.stop()
+        for number, step in enumerate(rollout.steps):
+            expected = 0.0
+            if rollout.won:
+                prompt = np.array([*step.prompt_ids, *ids], dtype=np.int32)
+                (scores,) = algorithm.learner_group.score([prompt], [step.response_ids])
+                action = step.action_mask if step.action_mask.any() else slice(None)
+                expected = scores[action].mean()
+                assert number or abs(expected - scores.mean()) > 0.1
+            assert next(found) == pytest.approx(expected, abs=1e-5)
+    assert "You have the key" in note(won[0])

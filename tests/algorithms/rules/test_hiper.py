@@ -223,28 +223,6 @@ def test_it_equals_the_slow_version(data, batch, gamma, lam, cut, mode):
     np.testing.assert_allclose(fast.advantages, advantages, rtol=1e-4, atol=1e-4)
 
 
-@given(st.data(), batches())
-def test_undiscounted_all_values_are_of_what_is_still_to_come(data, batch):
-    """With gamma and lambda 1 and no penalty, the target of V^H is the final outcome."""
-    values = data.draw(values_of(batch, heads=3))
-    plan = Plans(
-        data.draw(arrays(np.bool_, len(batch))),
-        np.zeros(len(batch), np.int64),
-        np.zeros(len(values.tokens), np.int8),
-    )
-    credit = hiper(
-        batch,
-        values=values,
-        plans=plan,
-        gamma=1.0,
-        gae_lambda=1.0,
-        **{**FREE, "invalid_action_penalty": 0.0},
-    )
-    outcome = np.repeat(np.bincount(batch.rollout, batch.reward)[batch.rollout], values.lengths)
-    high = credit.value_targets[:, H]
-    np.testing.assert_allclose(known(high), outcome[~np.isnan(high)], atol=1e-9)
-
-
 def test_wrong_choices_are_named():
     with pytest.raises(ValueError, match="reads 3 values of a token, not 1"):
         hiper(WIN, values=critic_values(WIN, [[0]] * 4), plans=plans([True] * 4))

@@ -80,10 +80,10 @@ def test_the_rule_reads_plans_and_credits_each_part(trained):
             assert len(np.unique(of_part[turns == turn])) == 1
 
 
-def test_any_algorithm_trains_with_plans(make_config, planner):
+def test_any_algorithm_trains_with_plans(build, make_config, planner):
     """In these formats the action is the full plan."""
     config = make_config(GRPOConfig, model=str(planner), response_format="plan", **SPEAKING)
-    algorithm = config.build_algo()
+    algorithm = build(config)
     result = algorithm.train()
     assert result["missing_rollouts"] == result["skipped_updates"] == 0
     assert result["parsed_ratio"] > 0.2
@@ -94,13 +94,6 @@ def test_any_algorithm_trains_with_plans(make_config, planner):
             said = tokenizer.decode(step.response_ids[step.action_mask])
             assert said.startswith("<switch>")
             assert said.endswith("</action>")
-    algorithm.stop()
-
-
-def test_another_response_format_is_refused_in_one_sentence(make_config, model):
-    config = make_config(HiPERConfig, response_format="action")
-    with pytest.raises(ValueError, match="set response_format to plan"):
-        config.build_algo()
 
 
 def test_a_plan_after_a_native_thought_that_quotes_a_tag_is_read(make_config, tmp_path):
@@ -118,21 +111,22 @@ def test_a_plan_after_a_native_thought_that_quotes_a_tag_is_read(make_config, tm
 
 
 @pytest.mark.slow
-def test_success_rises_with_plans_that_nobody_taught(make_config, planner):
-    algorithm = make_config(
-        HiPERConfig,
-        model=str(planner),
-        max_new_tokens=40,
-        tasks_per_iteration=16,
-        group_size=4,
-        minibatch_size=48,
-        micro_batch_tokens=4096,
-        lr=2e-3,
-        critic_lr=5e-3,
-        lr_warmup_updates=8,
-        entropy_coeff=0.0,  # a bonus of 0.01 makes the end of the curve depend on rounding
-        change_penalty=0.01,  # with the default of 0.03 success ends lower
-    ).build_algo()
+def test_success_rises_with_plans_that_nobody_taught(build, make_config, planner):
+    algorithm = build(
+        make_config(
+            HiPERConfig,
+            model=str(planner),
+            max_new_tokens=40,
+            tasks_per_iteration=16,
+            group_size=4,
+            minibatch_size=48,
+            micro_batch_tokens=4096,
+            lr=2e-3,
+            critic_lr=5e-3,
+            lr_warmup_updates=8,
+            entropy_coeff=0.0,  # a bonus of 0.01 makes the end of the curve depend on rounding
+            change_penalty=0.01,  # with the default of 0.03 success ends lower
+        )
+    )
     success = [algorithm.train()["success_rate"] for _ in range(16)]
-    algorithm.stop()
     assert np.mean(success[-8:]) > np.mean(success[:3]) + 0.15, np.round(success, 2)

@@ -83,9 +83,9 @@ def test_the_last_reward_is_the_f1_of_sets_of_words_and_not_hotpotqas():
 
 
 @pytest.mark.usefixtures("cluster")
-def test_the_policy_is_asked_for_the_right_answer_after_every_prompt(make_config, model):
+def test_the_policy_is_asked_for_the_right_answer_after_every_prompt(build, make_config, model):
     settings = {"tasks_per_iteration": 2, "group_size": 2, "gold_in_training": True, "lr": 1e-15}
-    algorithm = make_config(IGPOConfig, **settings).build_algo()
+    algorithm = build(make_config(IGPOConfig, **settings))
     assert algorithm.train()["gold_in_training"] == 1
     network, tokenizer = load_model(str(model)), load_tokenizer(str(model))
     found = iter(ANSWER_LOGPROBS(algorithm._sources(algorithm.rollouts), None))
@@ -103,4 +103,3 @@ def test_the_policy_is_asked_for_the_right_answer_after_every_prompt(make_config
                 logits = network(whole).logits[0, len(step.prompt_ids) - 1 : -1]
             scored = logits.log_softmax(-1)[range(len(ids)), ids].numpy()
             np.testing.assert_allclose(next(found), scored[part].mean(), atol=1e-4)
-    algorithm.stop()

@@ -129,7 +129,7 @@ def test_groups_with_a_success_count_alike_and_so_do_the_successes_of_each():
     ]
     assign_advantages(rollouts, filtered_bc(batch(rollouts)))
     trained = teaching(rollouts, config.on_zero_advantage)
-    rows = make_rows(trained, batch(trained), config.aggregation, config.train_malformed)
+    rows = make_rows(trained, config.settings)
     np.testing.assert_allclose(rows.weights, [1 / 8, 1 / 8, 1 / 4, 1 / 4, 1 / 4])
 
 

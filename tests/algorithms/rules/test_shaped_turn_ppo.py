@@ -30,11 +30,6 @@ def test_the_differences_of_the_potential_by_hand():
     np.testing.assert_allclose(cut, [1 / 4, 0, 1 / 2, 1 / 4])
 
 
-def test_the_shaping_of_a_finished_rollout_sums_to_nothing():
-    """With lambda 1 the return of the first state is the discounted outcome."""
-    np.testing.assert_allclose(targets(BATCH, gamma=0.5)[[0, 3]], [1 / 4, 0], atol=1e-12)
-
-
 def potential(batch, budgets):
     """The weights of the positive operators that fired before each step, and after it."""
     weights = {0: budgets.evidence / 2, 2: budgets.execution / 2}

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tests.algorithms.credit.slow_rules import slow_trca
 from tests.algorithms.credit.step_batches import CATEGORIES, batches, cut_off, rule, step_batch
-from trca.algorithms.rules.trca import failed_share, stages
+from trca.algorithms.rules.trca import failed_share
 from trca.rubric.rewards import Budgets
 
 trca = rule("trca")
@@ -95,20 +95,6 @@ def test_budgets_may_shrink_to_the_share_of_the_group_that_failed():
     np.testing.assert_allclose(failed_share(batch), [0.5, 0.5, 1, 1])
     with pytest.raises(ValueError, match=r"budget_schedule\n.*Input should be 'constant'"):
         trca(batch, budget_schedule="linear")
-
-
-def test_where_all_succeed_a_shrunk_rubric_is_silent():
-    batch = step_batch([1, 2], [0, 0], [1, 0, 1], [0, 0, 1], [fired(0), fired(4), fired(2)])
-    silent = trca(batch, budgets=dict.fromkeys(ALL, 0.0))
-    np.testing.assert_array_equal(trca(batch, budget_schedule="group_success"), silent)
-
-
-def test_stages_end_where_an_execution_operator_fires_for_the_first_time():
-    judgments = [fired(4, 5), fired(4), fired(0), fired(5), fired()]
-    batch = step_batch([4, 1], [0, 0], np.zeros(5), np.zeros(5), judgments)
-    np.testing.assert_array_equal(stages(batch), [0, 1, 1, 1, 0])
-    late = step_batch([4, 1], [0, 0], np.zeros(5), np.zeros(5), [*judgments[2:], *judgments[:2]])
-    np.testing.assert_array_equal(stages(late), [0, 0, 1, 1, 0])
 
 
 def test_stages_by_hand():

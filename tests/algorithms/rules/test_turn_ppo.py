@@ -123,18 +123,6 @@ def test_it_equals_the_slow_version(data, batch, gamma, lam, gae, token_gamma, c
         np.testing.assert_allclose(fast.token_advantages, tokens, rtol=1e-4, atol=1e-4)
 
 
-@given(st.data(), batches())
-def test_undiscounted_the_two_levels_are_one_of_tokens(data, batch):
-    """With gamma and lambda 1 the target of every token is the later reward of the rollout."""
-    values = data.draw(values_of(batch))
-    credit = turn_ppo(batch, values=values, gamma=1.0, gae_lambda=1.0, gae="bi_level")
-    known = ~np.isnan(targets_of(credit))
-    outcome = np.bincount(batch.rollout, batch.reward)[batch.rollout]
-    np.testing.assert_allclose(
-        targets_of(credit)[known], np.repeat(outcome, values.lengths)[known], atol=1e-9
-    )
-
-
 def test_wrong_choices_are_named():
     values = critic_values(WIN, [[0], [0], [0]])
     with pytest.raises(ValueError, match=r"gae\n.*Input should be 'turn'"):

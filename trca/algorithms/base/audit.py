@@ -29,7 +29,7 @@ from ray.rllib.core import COMPONENT_LEARNER_GROUP
 from trca.algorithms.credit import READS, BoundRule, Sources, bind_credit
 from trca.algorithms.rollouts.batch import GroupRequest
 from trca.algorithms.rollouts.env_runner import TextEnvRunner
-from trca.algorithms.rollouts.recording import View
+from trca.algorithms.rollouts.recording import Teacher, View
 from trca.algorithms.settings.parameters import TextParameters, parameter_models, switch
 from trca.records import Bools, Floats, Ints, Rollout, StepBatch, refuse_teams
 from trca.runs.success_tables import rank_correlation
@@ -49,18 +49,14 @@ DECIDED: Final = 1.96
 
 
 @dataclass
-class Branches:
+class Branches(Teacher):
     """Teacher that plays the first responses of a recorded rollout, then leaves the turn.
 
     ``responses`` has the sampled ids of each branch, by the number of its demonstration. Their text
     may have other ids, with which a conversation would not replay.
     """
 
-    acts = True
     responses: list[list[NDArray[np.int32]]] = field(default_factory=list)
-
-    def action(self, view: View) -> None:
-        """None: a recorded response may have no readable action."""
 
     def response(self, request: GroupRequest, view: View, subgoal: str) -> NDArray[np.int32] | None:
         """See `trca.algorithms.rollouts.recording.Teacher`."""

@@ -105,18 +105,8 @@ class Crediting:
 
     def _rows(self, credited: CreditedRollouts, taught: list[Rollout]) -> Rows:
         """The rows of some rollouts of an agent."""
-        settings, columns, tokens = self._config.settings, credited.batch, credited.tokens
-        if len(taught) < len(credited.rollouts):
-            columns = StepBatch.from_rollouts(taught, columns.categories)
-            tokens = columns_of(tokens, taught, credited.rollouts)
-        return make_rows(
-            taught,
-            columns,
-            settings.aggregation,
-            settings.train_malformed,
-            settings.constant_steps,
-            tokens,
-        )
+        tokens = columns_of(credited.tokens, taught, credited.rollouts)
+        return make_rows(taught, self._config.settings, tokens)
 
 
 def by_module(rollouts: Sequence[Rollout]) -> dict[str, list[Rollout]]:

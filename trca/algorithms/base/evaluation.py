@@ -140,7 +140,7 @@ def evaluate_panel(
         else:
             batch, of_runners = sample_groups(source, some, sampling, timeout_s)
             metrics += of_runners
-        evaluated.add_later(batch)
+        evaluated.add(batch)
     evaluated.rollouts.sort(key=lambda rollout: (rollout.group, rollout.index))
     return Evaluation(panel, evaluated.rollouts, evaluated.failures, evaluated.incidents, metrics)
 

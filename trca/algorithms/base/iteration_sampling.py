@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from ray.rllib.env.env_runner_group import EnvRunnerGroup
 
@@ -14,15 +14,6 @@ from trca.algorithms.base.text_config import TextAlgorithmConfig
 from trca.algorithms.rollouts.batch import GroupRequest, RolloutBatch
 from trca.algorithms.rollouts.sampling import SamplingAhead, sample_groups
 from trca.policies.engines.engine import SamplingParams
-
-
-class Sampled(NamedTuple):
-    """The rollouts of an iteration; ``credited`` if refilling needed advantages, else None."""
-
-    batch: RolloutBatch
-    credited: list[CreditedRollouts] | None
-    refilled: int
-    metrics: list[dict[str, Any]]
 
 
 class IterationSampler:
@@ -45,64 +36,53 @@ class IterationSampler:
         self._sampling = SamplingParams(config.settings.temperature, config.settings.max_new_tokens)
         self._ahead: SamplingAhead | None = None
 
-    def sample(self, iteration: int) -> Sampled:
-        """Samples the groups of an iteration, numbered from 0."""
+    def sample(self, iteration: int) -> tuple[RolloutBatch, list[dict[str, Any]]]:
+        """Samples the groups of an iteration, numbered from 0; returns metrics of the runners."""
         settings = self._config.settings
-        if settings.max_staleness:
-            if self._ahead is None:
-                ahead = settings.max_staleness
-                self._ahead = SamplingAhead(
-                    self._runners, self.groups, self._sampling, ahead, iteration
-                )
-            batch, metrics = self._ahead.take(iteration, settings.sample_timeout_s)
-        else:
-            batch, metrics = self._sample(self.groups(iteration))
-        if not settings.refill_groups:
-            return Sampled(batch, None, 0, metrics)
-        credited, refilled, more = self._refill(batch, iteration)
-        return Sampled(batch, credited, refilled, metrics + more)
+        if not settings.max_staleness:
+            return self._sample(self.groups(iteration))
+        if self._ahead is None:
+            ahead = settings.max_staleness
+            self._ahead = SamplingAhead(
+                self._runners, self.groups, self._sampling, ahead, iteration
+            )
+        return self._ahead.take(iteration, settings.sample_timeout_s)
+
+    def credit(
+        self, batch: RolloutBatch, metrics: list[dict[str, Any]], iteration: int
+    ) -> tuple[list[CreditedRollouts], int]:
+        """Credits the rollouts of `sample`, and adds replacements for groups without an advantage.
+
+        Returns the credited rollouts, and the number of replacements.
+        """
+        config, settings, refilled = self._config, self._config.settings, 0
+        groups = len({rollout.group for rollout in batch.rollouts})
+        batch.seconds["credit"] = 0.0
+        while True:
+            start = time.perf_counter()
+            credited = self._crediting.credit(batch.rollouts)
+            batch.seconds["credit"] += time.perf_counter() - start
+            learned = [r for r in batch.rollouts if config.learns(r.agent_id, r.module_id)]
+            missing = groups - len(teaching_groups(learned))
+            count = min(missing, settings.refill_groups - refilled)
+            if count <= 0:
+                return credited, refilled
+            size = settings.tasks_per_iteration
+            tasks = self._curriculum.more(iteration, size, refilled, count)
+            more, metrics_of_more = self._sample(self._requests(iteration, tasks, size + refilled))
+            batch.add(more)
+            metrics += metrics_of_more
+            refilled += count
 
     def groups(self, iteration: int) -> list[GroupRequest]:
         """The rollout groups of an iteration, without replacements."""
         tasks = self._curriculum.tasks(iteration, self._config.settings.tasks_per_iteration)
         return self._requests(iteration, tasks)
 
-    def forget(self) -> None:
-        """Forgets the groups sampled ahead, which belong to the policy before a restore."""
-        self._ahead = None
-
     def _sample(self, groups: Sequence[GroupRequest]) -> tuple[RolloutBatch, list[dict[str, Any]]]:
         return sample_groups(
             self._runners, groups, self._sampling, self._config.settings.sample_timeout_s
         )
-
-    def _refill(
-        self, batch: RolloutBatch, iteration: int
-    ) -> tuple[list[CreditedRollouts] | None, int, list[dict[str, Any]]]:
-        """Samples replacements for groups without any advantage, up to the limit.
-
-        Returns the credited rollouts if they are up to date, the number of replacements, and the
-        metrics of the runners.
-        """
-        config, settings = self._config, self._config.settings
-        size, groups = settings.tasks_per_iteration, len({r.group for r in batch.rollouts})
-        credited, refilled, metrics = None, 0, list[dict[str, Any]]()
-        while refilled < settings.refill_groups and batch.rollouts:
-            start = time.perf_counter()
-            credited = self._crediting.credit(batch.rollouts)
-            seconds = batch.seconds.get("credit", 0.0) + time.perf_counter() - start
-            batch.seconds["credit"] = seconds
-            learned = [r for r in batch.rollouts if config.learns(r.agent_id, r.module_id)]
-            missing = groups - len(teaching_groups(learned))
-            count = min(missing, settings.refill_groups - refilled)
-            if count <= 0:
-                break
-            tasks = self._curriculum.more(iteration, size, refilled, count)
-            more, metrics_of_more = self._sample(self._requests(iteration, tasks, size + refilled))
-            batch.add_later(more)
-            metrics += metrics_of_more
-            credited, refilled = None, refilled + count
-        return credited, refilled, metrics
 
     def _requests(self, iteration: int, tasks: Sequence[str], first: int = 0) -> list[GroupRequest]:
         settings, key = self._config.settings, ("training", self._config.seed or 0, iteration)

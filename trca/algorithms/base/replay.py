@@ -46,13 +46,11 @@ from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trca.algorithms.base.crediting import by_module
 from trca.algorithms.learner.rows import Rows, join_rows, make_rows
 from trca.algorithms.settings.parameters import TextParameters
-from trca.envs.annotate import Operators
-from trca.records import Rollout, StepBatch, by_agent
+from trca.records import Rollout, by_agent
 from trca.records.store import from_table, to_table
 
 _BASELINE_GROUPS: Final = 10_240
@@ -73,7 +71,7 @@ class Replay:
     def take(self, iteration: int) -> list[Rollout]:
         """Takes all rollouts out as soon as ``size`` rollouts are kept; empty before.
 
-        Returns those with a gain above 0 in this iteration, with new advantages.
+        Returns those with a gain above 0 in this iteration, with new advantages and as one group.
         """
         while self._kept and iteration - self._kept[0][0] > self._max_age:
             self._kept.popleft()
@@ -82,7 +80,7 @@ class Replay:
         gains = [(rollout, self._gain(rollout)) for _, rollout in self._kept]
         self._kept.clear()
         return [
-            replace(rollout, advantages=np.full(len(rollout.steps), gain))
+            replace(rollout, group=0, advantages=np.full(len(rollout.steps), gain))
             for rollout, gain in gains
             if gain > 0.0
         ]
@@ -134,17 +132,10 @@ def add_replayed(
     rows: Rows,
     replayed: Sequence[Rollout],
     weight: float,
-    categories: NDArray[np.int8],
     settings: TextParameters,
 ) -> Rows:
-    """Adds the rows of replayed rollouts with equal weights; ``categories`` are int8 (M,)."""
-    if not replayed:
-        return rows
-    batch = StepBatch.from_rollouts(replayed, categories)
-    batch = replace(batch, group=np.zeros_like(batch.group))
-    more = make_rows(
-        replayed, batch, settings.aggregation, settings.train_malformed, settings.constant_steps
-    )
+    """Adds the rows of replayed rollouts of one group."""
+    more = make_rows(replayed, settings)
     marked = np.ones(len(more), dtype=bool)
     more = replace(more, weights=weight * more.weights, replayed=marked, replayed_total=len(more))
     return join_rows(rows, more)
@@ -153,9 +144,9 @@ def add_replayed(
 class AgentReplays:
     """The replays of an algorithm, one per agent."""
 
-    def __init__(self, config: Any, operators: Mapping[str, Operators]) -> None:
-        """Starts empty; takes the algorithm's config and the rubric operators by agent."""
-        self._config, self._operators = config, operators
+    def __init__(self, config: Any) -> None:
+        """Starts empty; takes the algorithm's config."""
+        self._config = config
         self._replays: dict[str, Replay] = {}
 
     def of(self, agent: str) -> Replay:
@@ -178,16 +169,13 @@ class AgentReplays:
         acting = Counter(module for _, module in {(r.agent_id, r.module_id) for r in learning})
         rows_of, count = dict(parts), 0
         for agent, played in by_agent(learning).items():
-            categories = self._operators[agent].categories
-            empty = StepBatch.from_rollouts([], categories)
-            no_rows = make_rows([], empty, settings.aggregation, False)
             replayed = self.of(agent).take(iteration)
             self.of(agent).keep(iteration, played)
             count += len(replayed)
             for module, due in by_module(replayed).items():
                 share = weight / max(acting[module], 1)
-                rows = rows_of.get(module, no_rows)
-                rows_of[module] = add_replayed(rows, due, share, categories, settings)
+                rows = rows_of.get(module, make_rows([], settings))
+                rows_of[module] = add_replayed(rows, due, share, settings)
         return {module: rows_of[module] for module in sorted(rows_of)}, count
 
     def get_state(self) -> dict[str, Any]:

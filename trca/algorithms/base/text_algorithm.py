@@ -71,6 +71,8 @@ class TextAlgorithm(Algorithm):
     """
 
     config_class: ClassVar[type[TextAlgorithmConfig[Any]]] = TextAlgorithmConfig
+    sampler_class: ClassVar[type[IterationSampler]] = IterationSampler
+    crediting_class: ClassVar[type[Crediting]] = Crediting
     # The numbers of each result in Tune's console; RLlib's class has them under this name.
     _progress_metrics = (  # type: ignore[assignment]
         "success_rate",
@@ -185,17 +187,19 @@ class TextAlgorithm(Algorithm):
     @cached_property
     def sampler(self) -> IterationSampler:
         """Samples the rollout groups."""
-        return IterationSampler(self.config, self.env_runner_group, self.curriculum, self.crediting)
+        return self.sampler_class(
+            self.config, self.env_runner_group, self.curriculum, self.crediting
+        )
 
     @cached_property
     def crediting(self) -> Crediting:
         """Assigns advantages and makes rows."""
-        return Crediting(self.config, self._credit, self._operators, self._sources)
+        return self.crediting_class(self.config, self._credit, self._operators, self._sources)
 
     @cached_property
     def replays(self) -> AgentReplays:
         """The rollouts kept for self-imitation."""
-        return AgentReplays(self.config, self._operators)
+        return AgentReplays(self.config)
 
     @cached_property
     def weight_push(self) -> WeightPush:
@@ -210,22 +214,22 @@ class TextAlgorithm(Algorithm):
         """
         settings, self.incidents = self.config.settings, []
         number, self.training_steps = self.training_steps, self.training_steps + 1
-        sampled = self.sampler.sample(number)
-        self.metrics.aggregate(sampled.metrics, key=ENV_RUNNER_RESULTS)
-        batch = sampled.batch
+        batch, metrics = self.sampler.sample(number)
         self.rollouts, self.failures = batch.rollouts, batch.failures
         self.incidents = batch.incidents
+        credited, refilled = self.sampler.credit(batch, metrics, number)
+        self.metrics.aggregate(metrics, key=ENV_RUNNER_RESULTS)
         missing = sum(f.rollouts for f in batch.failures)
         self._log({"missing_rollouts": missing, "timing": batch.seconds})
         if settings.refill_groups:
-            self._log({"refilled_groups": sampled.refilled})
+            self._log({"refilled_groups": refilled})
         self.curriculum.learn(batch.rollouts)
         self._log({"panel_hash": self.panel(settings.train_split).hash}, reduce="item")
         if not batch.rollouts:
             self._skip(batch.failures)
             return
         self._failed_in_a_row = 0
-        rows = self._credit_rollouts(batch, sampled.credited)
+        rows = self._make_rows(batch, credited)
         if settings.replay_size:
             rows, replayed = self.replays.add(rows, batch.rollouts, number)
             self._log({"replayed_rollouts": replayed})
@@ -246,10 +250,8 @@ class TextAlgorithm(Algorithm):
         """Returns RLlib's state with iteration, curriculum and replays."""
         state: dict[str, Any] = super().get_state(components, **kwargs)
         state[_TRAINING_STEPS] = self.training_steps
-        if self.config.settings.task_curriculum:
-            state[_CURRICULUM] = self.curriculum.get_state()
-        if self.config.settings.replay_size:
-            state[_REPLAY] = self.replays.get_state()
+        state[_CURRICULUM] = self.curriculum.get_state()
+        state[_REPLAY] = self.replays.get_state()
         return state
 
     def save_to_path(self, path: Any = None, **kwargs: Any) -> str:
@@ -275,11 +277,11 @@ class TextAlgorithm(Algorithm):
         """Restores the state."""
         super().set_state(state)
         self.training_steps = state.get(_TRAINING_STEPS, self.training_steps)
-        self.weight_push.forget()
-        self.sampler.forget()
-        if self.config.settings.task_curriculum and _CURRICULUM in state:
+        for part in ("weight_push", "sampler"):  # with groups and answers of the replaced weights
+            vars(self).pop(part, None)
+        if _CURRICULUM in state:
             self.curriculum.set_state(state[_CURRICULUM])
-        if self.config.settings.replay_size and _REPLAY in state:
+        if _REPLAY in state:
             self.replays.set_state(state[_REPLAY])
 
     @classmethod
@@ -290,12 +292,9 @@ class TextAlgorithm(Algorithm):
     def _get_env_id_and_creator(env_specifier: Any, config: AlgorithmConfig) -> tuple[Any, Any]:
         return env_specifier, env_creator(env_specifier)
 
-    def _credit_rollouts(
-        self, batch: RolloutBatch, credited: list[CreditedRollouts] | None
-    ) -> dict[str, Rows]:
-        """Credits every step, if refilling has not, and logs; returns the rows of each policy."""
-        start = time.perf_counter() - batch.seconds.get("credit", 0.0)
-        credited = credited or self.crediting.credit(batch.rollouts)
+    def _make_rows(self, batch: RolloutBatch, credited: list[CreditedRollouts]) -> dict[str, Rows]:
+        """Returns the rows of each policy; logs metrics of play and credit."""
+        start = time.perf_counter() - batch.seconds["credit"]
         rows, left_out = self.crediting.rows(credited)
         seconds = time.perf_counter() - start
         self._log({"left_out_rollouts": left_out, "timing": {"credit": seconds}})

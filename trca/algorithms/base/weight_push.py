@@ -62,10 +62,6 @@ class WeightPush:
             self._canaries[number, module] = canary
         return {"push_difference": worst}
 
-    def forget(self) -> None:
-        """Forgets the answers of the engines before a restore."""
-        self._canaries = {}
-
 
 def staleness(rollouts: Sequence[Rollout], version: int) -> dict[str, float]:
     """Mean and largest age of the weights that sampled the steps, in updates since ``version``."""

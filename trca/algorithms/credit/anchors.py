@@ -16,14 +16,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable
 from difflib import SequenceMatcher
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 
 from trca.algorithms.credit.arithmetic import joint_codes
 from trca.algorithms.settings.parameters import TextParameters
 from trca.algorithms.settings.types import NonNegative, Normalizer, Share
-from trca.common.names import unknown
 from trca.records import Floats, Ints, StepBatch
 
 AnchorKind = Literal["context", "observation", "similar"]
@@ -67,7 +66,7 @@ def anchors_before(batch: StepBatch, kind: AnchorKind, similarity: float) -> Int
         int64 (S,), codes from 0 without gaps; equal codes mean the same state of one group.
 
     Raises:
-        ValueError: For an unknown kind, or ``similar`` without texts.
+        ValueError: For ``similar`` without texts.
     """
     return joint_codes(batch.group, _anchors(batch, kind, similarity))
 
@@ -130,9 +129,7 @@ def _anchors(batch: StepBatch, kind: AnchorKind, similarity: float) -> Ints:
         return batch.context
     if kind == "observation":
         return batch.observation
-    if kind == "similar":
-        return _similar(batch, batch.group, batch.observation, similarity)
-    raise unknown("anchor", kind, get_args(AnchorKind))
+    return _similar(batch, batch.group, batch.observation, similarity)
 
 
 def _similar(batch: StepBatch, group: Ints, codes: Ints, similarity: float) -> Ints:

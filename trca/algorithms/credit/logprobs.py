@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache, partial
 from typing import Any, Final
 
 import numpy as np
@@ -37,21 +38,13 @@ class AnswerLogprobs(Read):
         tokenizer = engine_tokenizer(config.settings.engine, config.resolved_model())
         write = RESPONSE_FORMATS.get(config.settings.response_format).write
         assert write is not None
-        answers = _ANSWERS(sources, batch)
-        actions = _ACTIONS(sources, batch)
-        responses, parts = [], []
-        known: dict[tuple[str, str], tuple[NDArray[np.int32], Bools]] = {}
-        for (answer, *_), (action, *_) in zip(answers, actions, strict=True):
-            if (answer, action) not in known:
-                known[answer, action] = answer_tokens(write, action, answer, tokenizer)
-            ids, part = known[answer, action]
-            responses.append(ids)
-            parts.append(part)
+        tokens = cache(partial(answer_tokens, write, tokenizer=tokenizer))
+        pairs = zip(_ACTIONS(sources, batch), _ANSWERS(sources, batch), strict=True)
+        responses = [tokens(action, answer) for (action, *_), (answer, *_) in pairs]
         prompts = [step.prompt_ids for rollout in sources.rollouts for step in rollout.steps]
-        scores = sources.learners.score(prompts, responses)
-        return np.array(
-            [score[part].mean(dtype=np.float64) for score, part in zip(scores, parts, strict=True)]
-        )
+        scores = sources.learners.score(prompts, [ids for ids, _ in responses])
+        scored = zip(scores, responses, strict=True)
+        return np.array([score[part].mean(dtype=np.float64) for score, (_, part) in scored])
 
     def lack(self, sources: Sources) -> str:
         """Requests the gold of the first training task, and the writer of responses."""

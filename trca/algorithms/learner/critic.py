@@ -55,7 +55,8 @@ class ActorCriticUpdater(PolicyUpdater):
         """As `PolicyUpdater.update`, with `CRITIC_METRICS`."""
         self._value_sums: list[Floats] = []
         metrics = super().update(rows, shuffle_key, iteration)
-        loss, clipped, weight, norm = np.mean(self._value_sums, axis=0)
+        loss, clipped, weight = np.mean(self._value_sums, axis=0)
+        _, norm = np.mean(self._norms, axis=0)
         means = (2 * loss / max(weight, 1e-12), clipped / max(weight, 1e-12), norm)
         return metrics | dict(zip(CRITIC_METRICS, map(float, means), strict=True))
 
@@ -110,32 +111,16 @@ class ActorCriticUpdater(PolicyUpdater):
             sums += [float(loss.detach()), float(clipped), share[taught][at].sum()]
         self._value_sums.append(self._reduction.numbers(sums))
 
-    def _reduce_gradients(self, counted: bool) -> bool:
+    def _learns(self, counted: bool) -> list[bool]:
         taught = bool(self._value_sums[-1][2] > 0)
-        policy, critic = self._separate()
-        on_trunk = self.config.settings.critic_kind == "trunk"
-        self._reduction.gradients(policy if counted or (taught and on_trunk) else [])
-        self._reduction.gradients(critic if taught else [])
-        return counted or taught
-
-    def _clip_gradients(self) -> tuple[float, float]:
-        policy, critic = self._separate()
-        norms = self._clip(policy), self._clip(critic)
-        self._value_sums[-1] = np.array([*self._value_sums[-1], norms[1]])
-        return norms
+        return [counted or (taught and self.config.settings.critic_kind == "trunk"), taught]
 
     def _parameter_groups(self) -> list[dict[str, Any]]:
-        policy, _ = self._separate()
         settings: Any = self.config.settings
-        ids = {id(parameter) for parameter in policy}
-        critic = [p for p in self.parameters if id(p) not in ids]
+        ids = {id(parameter) for parameter in self.module.critic_parameters()}
+        policy = [p for p in self.parameters if id(p) not in ids]
+        critic = [p for p in self.parameters if id(p) in ids]
         return [{"params": policy, "lr": self._lr}, {"params": critic, "lr": settings.critic_lr}]
-
-    def _separate(self) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
-        """The trained parameters of the policy, in their order, and of the critic."""
-        critic = self.module.critic_parameters()
-        ids = {id(parameter) for parameter in critic}
-        return [p for p in self.parameters if id(p) not in ids], critic
 
 
 class ActorCriticLearner(TextLearner):

@@ -9,7 +9,7 @@ Where this differs from RLlib's and the usual loops:
 Batches                  Ragged `Rows`, not padded `MultiAgentBatch`es: rows of similar length share
                          a forward pass, and gradients accumulate over passes.
 Several learners         Each learner takes its rows of every mini-batch, sometimes no row, and the
-                         learners add the gradients up in buckets. Row weights come from the driver,
+                         learners add the gradients up. Row weights come from the driver,
                          so the sum is that of one learner (DDP averages, and hangs without rows).
 Sharded learners         With ``sharding: fsdp`` each learner holds a share of the model; see
                          `trca.policies.sharding`.
@@ -32,7 +32,7 @@ Checkpoints              Sharded learners write one checkpoint together, each it
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -258,12 +258,8 @@ class TextLearner(TorchLearner):
         self._refuse_other_origin(str(path), kwargs.get("component"))
         shards = Path(path) / SHARDS
         if shards.is_dir():
-            shapes = shapes_in(shards)
-            for prefix, updater in self._prefixes():
-                named = {
-                    n.removeprefix(prefix): s for n, s in shapes.items() if n.startswith(prefix)
-                }
-                make_state(updater.trained, updater.optimizers.values(), named)
+            updater = self._updater(None)
+            make_state(updater.trained, updater.optimizers.values(), shapes_in(shards))
             load_shards(self._training_tensors(), shards)
         super().restore_from_path(path, *args, **kwargs)
 
@@ -311,19 +307,9 @@ class TextLearner(TorchLearner):
             split_state(self._named_optimizers[name], entry["state"]["state"])
 
     def _training_tensors(self) -> dict[str, Tensor]:
-        """Weights and optimizer state of all policies; with several, ``MODULE/NAME``."""
-        return {
-            prefix + name: tensor
-            for prefix, updater in self._prefixes()
-            for name, tensor in training_tensors(
-                updater.trained, updater.optimizers.values()
-            ).items()
-        }
-
-    def _prefixes(self) -> Iterator[tuple[str, PolicyUpdater]]:
-        """The updaters by id, each with the prefix of its tensors; empty for the only policy."""
-        for module_id, updater in sorted(self.updaters.items()):
-            yield f"{module_id}/" if len(self.updaters) > 1 else "", updater
+        """Weights and optimizer state of the only policy, which sharded learners have."""
+        updater = self._updater(None)
+        return training_tensors(updater.trained, updater.optimizers.values())
 
     def _updater(self, module_id: str | None) -> PolicyUpdater:
         return self.updaters[module_id or self._only_module()]

@@ -40,7 +40,6 @@ Rows without an action   Only the KL on think and format tokens, by the paper's 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import get_args
 
 import numpy as np
 import torch
@@ -48,7 +47,6 @@ from torch import Tensor
 
 from trca.algorithms.settings.groups import LossSettings
 from trca.algorithms.settings.types import Aggregation, KLKind, RatioLevel
-from trca.common.names import unknown
 from trca.records import Floats, Ints
 
 _LOG_RATIO_LIMIT = 20.0
@@ -107,9 +105,6 @@ def row_weights(
     `trca.algorithms.base.crediting`). ``rollout_sum`` replaces T_i by ``constant_steps``.
     ``step_mean`` gives every row the same weight, ``token_mean`` every action token. Rollouts are
     unique over the iteration.
-
-    Raises:
-        ValueError: For an unknown aggregation.
     """
     if len(rollout) == 0:
         return np.empty(0)
@@ -123,9 +118,7 @@ def row_weights(
         return np.asarray(1.0 / (len(groups) * size[of_rollout] * length)[of_row])
     if aggregation == "step_mean":
         return np.full(len(rollout), 1.0 / len(rollout))
-    if aggregation == "token_mean":
-        return np.asarray(action_tokens / max(int(action_tokens.sum()), 1), dtype=np.float64)
-    raise unknown("aggregation", aggregation, get_args(Aggregation))
+    return np.asarray(action_tokens / max(int(action_tokens.sum()), 1), dtype=np.float64)
 
 
 def objective(
@@ -134,8 +127,8 @@ def objective(
     """The loss of a micro-batch, from log pi with gradient and entropy of each token, (K,) each.
 
     Raises:
-        ValueError: For an unknown ratio level or KL kind, a KL weight without a reference, or
-            advantages of tokens under another ratio level.
+        ValueError: For a KL weight without a reference, or advantages of tokens under another ratio
+            level.
     """
     row, mask, weight = inputs.row, inputs.action_mask, inputs.weight
     on_action, on_others = _shares(row, mask, weight), _shares(row, ~mask, weight)
@@ -199,13 +192,7 @@ def log_importance_ratio(
     rows: int,
     level: RatioLevel,
 ) -> Tensor:
-    """The logarithm of the importance ratio rho: (B,), or (K,) for tokens; 0 without an action.
-
-    Raises:
-        ValueError: For an unknown level.
-    """
-    if level not in get_args(RatioLevel):
-        raise unknown("ratio level", level, get_args(RatioLevel))
+    """The logarithm of the importance ratio rho: (B,), or (K,) for tokens; 0 without an action."""
     log_ratio = torch.where(action_mask, logprobs - old_logprobs, 0.0)
     if level != "token":
         log_ratio = log_ratio.new_zeros(rows).index_add(0, row, log_ratio)
@@ -227,21 +214,14 @@ def kl_estimate(logprobs: Tensor, other: Tensor, kind: KLKind) -> Tensor:
 
     k1 = d, k2 = d^2 / 2, k3 = exp(-d) + d - 1; "k3+" has the value of k3 and the gradient of k2.
     Only the gradient of k2 on samples of p equals the gradient of the divergence on average.
-
-    Raises:
-        ValueError: For an unknown kind.
     """
     d = (logprobs - other).clamp(-_LOG_RATIO_LIMIT, _LOG_RATIO_LIMIT)
     if kind == "k1":
         return d
+    k2, k3 = d.square() / 2, torch.expm1(-d) + d
     if kind == "k2":
-        return d.square() / 2
-    if kind == "k3":
-        return torch.expm1(-d) + d
-    if kind == "k3+":
-        k2 = d.square() / 2
-        return k2 + (torch.expm1(-d) + d - k2).detach()
-    raise unknown("KL kind", kind, get_args(KLKind))
+        return k2
+    return k3 if kind == "k3" else k2 + (k3 - k2).detach()
 
 
 def _shares(row: Tensor, mask: Tensor, weight: Tensor) -> Tensor:

@@ -1,7 +1,6 @@
 """`ForwardPasses`: the forward passes of one policy over rows, as padded tensors.
 
-`Reduction` adds numbers and gradients up over the learners. Gradients travel in buckets, so that no
-copy holds all gradients.
+`Reduction` adds numbers and gradients up over the learners.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from trca.algorithms.learner.rows import Rows, padded, segments
+from trca.algorithms.learner.rows import Rows, padded, scored_rows, segments
 from trca.algorithms.settings.policy_config import PolicyConfig
 from trca.policies.llm_module import LLMModule
 from trca.policies.shared_prefixes import SharedPrefixes, hidden_places, share_prefixes
@@ -24,7 +23,6 @@ from trca.records import Bools
 
 MOST_DISTINCT: Final = 0.9
 """Largest share of distinct prefixes among the tokens at which sharing saves time."""
-BUCKET_BYTES: Final = 32 * 2**20
 
 
 @dataclass(frozen=True)
@@ -105,7 +103,9 @@ class Reduction:
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
         if self.distributed and not self.sharded:
-            add_up([p.grad for p in parameters if p.grad is not None])
+            reduce = torch.distributed.all_reduce
+            for pending in [reduce(p.grad, async_op=True) for p in parameters]:
+                pending.wait()
 
 
 class ForwardPasses:
@@ -134,10 +134,8 @@ class ForwardPasses:
             batch = token_batch(micro, self._scored(micro), device, shares)
             yield ForwardPass(batch, number == most, micro, places)
         for number in range(len(passes) + 1, most + 1):
-            # No rows: one short row with one token, which no loss reads.
-            place = torch.zeros(1, dtype=torch.int64, device=device)
-            ids = torch.zeros((1, padded(1)), dtype=torch.int64, device=device)
-            nothing = TokenBatch(ids, place, place, place, np.ones(0, dtype=np.bool_))
+            token = np.zeros(1, dtype=np.int32)  # of a short row, which no loss reads
+            nothing = token_batch(scored_rows([token], [token]), np.ones(1, dtype=bool), device)
             yield ForwardPass(nothing, number == most)
 
     def run(self, batch: TokenBatch, reference: bool = False) -> dict[str, Tensor]:
@@ -210,34 +208,3 @@ def last_mlp_at(
         yield
     finally:
         del mlp.forward
-
-
-def add_up(gradients: Sequence[Tensor], bucket_bytes: int = BUCKET_BYTES) -> None:
-    """Replaces each gradient by its sum over the learners, which all call this together.
-
-    Gradients have the same order and shapes on every learner. Small gradients travel together in
-    one copy of at most ``bucket_bytes``. A larger gradient travels without a copy.
-    """
-    for bucket in buckets(gradients, bucket_bytes):
-        if len(bucket) == 1 and bucket[0].is_contiguous():
-            torch.distributed.all_reduce(bucket[0])
-            continue
-        flat = torch.cat([gradient.reshape(-1) for gradient in bucket])
-        torch.distributed.all_reduce(flat)
-        parts = flat.split([gradient.numel() for gradient in bucket])
-        for gradient, part in zip(bucket, parts, strict=True):
-            gradient.copy_(part.view_as(gradient))
-
-
-def buckets(gradients: Sequence[Tensor], bucket_bytes: int) -> Iterator[list[Tensor]]:
-    """Consecutive gradients of one precision, at most ``bucket_bytes`` or one larger gradient."""
-    bucket: list[Tensor] = []
-    size = 0
-    for gradient in gradients:
-        if bucket and (size + gradient.nbytes > bucket_bytes or gradient.dtype != bucket[0].dtype):
-            yield bucket
-            bucket, size = [], 0
-        bucket.append(gradient)
-        size += gradient.nbytes
-    if bucket:
-        yield bucket

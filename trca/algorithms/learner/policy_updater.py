@@ -113,7 +113,8 @@ class PolicyUpdater:
         self._settings = config.settings
         self._of_minibatch = self._settings
         betas, decay = config.settings.adam_betas, config.settings.weight_decay
-        spec = OptimizerSpec(self._parameter_groups(), module, betas, decay)
+        self._groups = self._parameter_groups()
+        spec = OptimizerSpec(self._groups, module, betas, decay)
         self.optimizers = make_optimizers(config.settings.optimizer, spec)
         self._rates = [float(group["lr"]) for group in groups_of(self.optimizers)]
         self._decay = 1.0
@@ -140,6 +141,7 @@ class PolicyUpdater:
         self._compare_sampler(rows)
         rows, mismatch = self._scored(rows)
         updates: list[dict[str, float]] = []
+        self._norms: list[list[float]] = []
         skipped = 0
         drifts: list[Floats] = []
         for epoch in range(config.settings.num_epochs):
@@ -200,16 +202,17 @@ class PolicyUpdater:
         self._add_gradients(rows, factor, drifts)
         metrics, counted = self._sums.metrics(self._reduction)
         self._add_value_gradients(rows, factor)
-        learned = self._reduce_gradients(bool(counted))
-        norm, others = self._clip_gradients()
-        finite = bool(np.isfinite(norm) and np.isfinite(others) and np.isfinite(metrics["loss"]))
+        learns = self._learns(bool(counted))
+        for group, has_gradient in zip(self._groups, learns, strict=True):
+            self._reduction.gradients(group["params"] if has_gradient else [])
+        norms = [self._clip(group["params"]) for group in self._groups]
+        self._norms.append(norms)
+        finite = bool(np.isfinite([metrics["loss"], *norms]).all())
         if finite:
-            self._step(learned)
+            self._step(any(learns))
         else:
-            logger.warning(
-                "update skipped: loss %s, gradient norms %s and %s", metrics["loss"], norm, others
-            )
-        return ({**metrics, "grad_norm": norm} if counted else None), finite
+            logger.warning("update skipped: loss %s, gradient norms %s", metrics["loss"], norms)
+        return ({**metrics, "grad_norm": norms[0]} if counted else None), finite
 
     def _has_advantage(self, rows: Rows) -> bool:
         """Whether an action of the mini-batch has an advantage, on any learner.
@@ -267,21 +270,15 @@ class PolicyUpdater:
         )
 
     def _parameter_groups(self) -> list[dict[str, Any]]:
-        """The trained parameters in groups of one learning rate."""
+        """The trained parameters in groups of one learning rate, which are clipped separately."""
         return [{"params": self.parameters, "lr": self._lr}]
 
     def _add_value_gradients(self, rows: Rows, factor: float) -> None:
         """Adds the gradients of a critic, if there is one."""
 
-    def _reduce_gradients(self, counted: bool) -> bool:
-        """Adds the gradients up over the learners; returns whether a parameter has a gradient."""
-        if counted:
-            self._reduction.gradients(self.parameters)
-        return counted
-
-    def _clip_gradients(self) -> tuple[float, float]:
-        """Clips the gradients; returns the norms before, of the policy and of a critic or 0."""
-        return self._clip(self.parameters), 0.0
+    def _learns(self, counted: bool) -> list[bool]:
+        """Whether each group of parameters has a gradient; ``counted`` if the policy has one."""
+        return [counted]
 
     def _clip(self, parameters: Sequence[nn.Parameter]) -> float:
         limit = self.config.settings.grad_clip or float("inf")

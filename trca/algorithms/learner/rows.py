@@ -37,8 +37,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trca.algorithms.learner.losses import row_weights
-from trca.algorithms.settings.types import Aggregation
-from trca.records import Bools, Floats, Ints, Rollout, StepBatch, advantages_of
+from trca.algorithms.settings.groups import WeightingSettings
+from trca.records import Bools, Floats, Ints, Rollout, advantages_of
 from trca.records.step_batch import action_counts, action_mask_of, flat
 
 PAD_MULTIPLE = 8
@@ -175,19 +175,19 @@ def columns_of(
 
 def make_rows(
     rollouts: Sequence[Rollout],
-    batch: StepBatch,
-    aggregation: Aggregation,
-    train_malformed: bool,
-    constant_steps: int = 1,
+    settings: WeightingSettings,
     optional: OptionalColumns | None = None,
 ) -> Rows:
-    """Makes the rows of an iteration from rollouts with advantages, and the columns of their steps.
+    """Makes the rows of an iteration from rollouts with advantages.
 
-    ``train_malformed`` makes all tokens of a response without an action the action.
+    ``optional`` has columns of the response tokens of these rollouts.
     """
     steps = [step for rollout in rollouts for step in rollout.steps]
+    lengths = np.array([len(rollout.steps) for rollout in rollouts], dtype=np.int64)
+    number = np.repeat(np.arange(len(rollouts)), lengths)
+    group = np.repeat(np.array([r.group for r in rollouts], dtype=np.int64), lengths)
     responses = np.array([len(s.response_ids) for s in steps], dtype=np.int64)
-    action_mask = action_mask_of(steps, train_malformed)
+    action_mask = action_mask_of(steps, settings.train_malformed)
     counts = action_counts(action_mask, responses)
     return Rows(
         number=np.arange(len(steps)),
@@ -198,7 +198,7 @@ def make_rows(
         action_mask=action_mask,
         old_logprobs=flat([s.old_logprobs for s in steps], np.float32),
         advantages=advantages_of(rollouts).astype(np.float32),
-        weights=row_weights(batch.group, batch.rollout, counts, aggregation, constant_steps),
+        weights=row_weights(group, number, counts, settings.aggregation, settings.constant_steps),
         replayed=np.zeros(len(steps), dtype=bool),
         optional={name: column.astype(np.float32) for name, column in (optional or {}).items()},
     )

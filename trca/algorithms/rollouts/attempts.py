@@ -62,39 +62,33 @@ class AttemptsRunner(TextEnvRunner):
         sampling = sampling or SamplingParams(
             config.settings.temperature, config.settings.max_new_tokens
         )
-        batch = RolloutBatch()
-        last: dict[int, Rollout] = {}
-        keys = {group.group: group.key for group in groups}
+        batch, of_task = RolloutBatch(), {group.group: group for group in groups}
         reflections: dict[int, list[str]] = {group.group: [] for group in groups}
-        finished = {group.group: group.finished for group in groups}
         waiting = [replace(group, memory="", finished=None) for group in groups]
-        for attempt in range(self._attempts):
+        for attempt in range(1, self._attempts + 1):
             played = super().sample(groups=waiting, sampling=sampling)
-            batch.add_later(replace(played, rollouts=[]))
-            last = {g: r for g, r in last.items() if r.won}
-            last |= {rollout.group: rollout for rollout in played.rollouts}
-            for rollout in played.rollouts:
-                rollout.measures["attempts"] = attempt + 1
-                told = finished[rollout.group]
-                if told is not None and (rollout.won or attempt + 1 == self._attempts):
-                    told([rollout])
-            lost = {r.group: r for r in played.rollouts if not r.won}
-            if attempt + 1 == self._attempts or not lost:
+            lost = {r.group: r for r in played.rollouts if not r.won and attempt < self._attempts}
+            ended = [rollout for rollout in played.rollouts if rollout.group not in lost]
+            for rollout in ended:
+                rollout.measures["attempts"] = attempt
+                if (finished := of_task[rollout.group].finished) is not None:
+                    finished([rollout])
+            batch.add(replace(played, rollouts=ended))
+            if not lost:
                 break
             failed = [group for group in waiting if group.group in lost]
             self._reflect(failed, lost, reflections, sampling, batch)
             missing = {failure.group for failure in batch.failures}
-            last = {g: r for g, r in last.items() if g not in missing}
             waiting = [
                 replace(
                     group,
-                    key=(*keys[group.group], "trial", attempt + 1),
+                    key=(*of_task[group.group].key, "trial", attempt),
                     memory=_memory(reflections[group.group]),
                 )
                 for group in failed
                 if group.group not in missing
             ]
-        batch.rollouts = [last[group] for group in sorted(last)]
+        batch.rollouts.sort(key=lambda rollout: rollout.group)
         return batch
 
     def _reflect(

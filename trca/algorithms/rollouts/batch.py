@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from hashlib import blake2b
@@ -63,15 +64,10 @@ class RolloutBatch:
         default_factory=lambda: {"generation": 0.0, "environment": 0.0, "judging": 0.0}
     )
 
-    def add_later(self, batch: RolloutBatch) -> None:
-        """Adds a batch that was sampled after this batch: the seconds add up."""
-        self._add(batch, lambda before, after: before + after)
-
-    def add_parallel(self, batch: RolloutBatch) -> None:
-        """Adds a batch that another process sampled at the same time: the longest time counts."""
-        self._add(batch, max)
-
-    def _add(self, batch: RolloutBatch, combine: Callable[[float, float], float]) -> None:
+    def add(
+        self, batch: RolloutBatch, combine: Callable[[float, float], float] = operator.add
+    ) -> None:
+        """Adds a batch that was sampled after this batch; `max` for one of the same time."""
         self.rollouts += batch.rollouts
         self.failures += batch.failures
         self.incidents += batch.incidents

@@ -20,7 +20,7 @@ from typing import Any, Final, SupportsFloat
 import gymnasium
 
 from trca.common.threads import Call, Threads
-from trca.envs.annotate import NO_OPERATORS, Operators, RubricAnnotation
+from trca.envs.annotate import NO_OPERATORS, Operators
 from trca.envs.isolated import IsolatedEnv
 from trca.envs.teams.env import TeamEnv
 from trca.envs.text_env import DEFAULT_AGENT, TextEnv, as_action
@@ -81,7 +81,6 @@ class PooledEnv:
         operators: Ids of the rubric operators that judge each agent, in library order.
         busy: Whether a call runs; always after a call that never returned.
         seconds: Seconds of its calls.
-        unjudged: The part of these seconds below the rubric; all of them without a rubric.
     """
 
     def __init__(self, env: gymnasium.Env[str, str], kind: str) -> None:
@@ -97,10 +96,7 @@ class PooledEnv:
         }
         self.name = env.spec.id if env.spec else type(inner).__name__
         self.busy = False
-        self.seconds = self.unjudged = 0.0
-        self._judges = find_annotation(env)
-        if self._judges is not None:
-            self._judges.env = _Stopwatch(self._judges.env, self)
+        self.seconds = self._judged = 0.0
 
     def call(self, method: Callable[..., Any], *args: Any) -> Any:
         """Calls a method of the environment, and counts the seconds."""
@@ -108,10 +104,14 @@ class PooledEnv:
         try:
             return method(*args)
         finally:
-            seconds = time.perf_counter() - start
-            self.seconds += seconds
-            self.unjudged += seconds if self._judges is None else 0.0
+            self.seconds += time.perf_counter() - start
             self.busy = False
+
+    def take_seconds(self) -> tuple[float, float]:
+        """Returns the seconds of its calls since the last call, and the part of the rubric."""
+        seconds, judged = self.seconds, _attribute(self.env, "judging_s", 0.0)
+        judging, self.seconds, self._judged = judged - self._judged, 0.0, judged
+        return seconds, judging
 
 
 class EnvPool:
@@ -207,15 +207,13 @@ class EnvPool:
     def take_seconds(self) -> dict[str, float]:
         """Returns the seconds of all activities since the last call.
 
-        Those of environments are split into ``environment`` and ``judging``, in the ratio of the
-        seconds below and above the rubric.
+        Those of environments are split into ``environment`` and ``judging``, by the seconds of the
+        rubrics.
         """
         seconds = self.clock.take()
-        total = sum(env.seconds for env in self._made)
-        unjudged = sum(env.unjudged for env in self._made)
-        for env in self._made:
-            env.seconds = env.unjudged = 0.0
-        judging = seconds["environment"] * (1.0 - unjudged / total) if total else 0.0
+        taken = [env.take_seconds() for env in self._made]
+        total, judged = (sum(column) for column in zip((0.0, 0.0), *taken, strict=True))
+        judging = seconds["environment"] * judged / total if total else 0.0
         return seconds | {"environment": seconds["environment"] - judging, "judging": judging}
 
     async def _call(
@@ -273,23 +271,16 @@ class _Together:
         return await self._do_all(items)
 
 
-def find_annotation(env: gymnasium.Env[str, str]) -> RubricAnnotation | None:
-    """Returns the wrapper that judges an environment; None without a rubric."""
-    if isinstance(env.unwrapped, TeamEnv):
-        env = env.unwrapped.inner
-    while isinstance(env, gymnasium.Wrapper):
-        if isinstance(env, RubricAnnotation):
-            return env
-        env = env.env
-    return None
-
-
 def operators_of(env: gymnasium.Env[str, str]) -> Mapping[str, Operators]:
     """Returns the rubric operators of each agent that plays an environment."""
-    if isinstance(env.unwrapped, TeamEnv):
-        return env.unwrapped.operators
-    annotation = find_annotation(env)
-    return annotation.operators if annotation else {DEFAULT_AGENT: NO_OPERATORS}
+    unjudged = {DEFAULT_AGENT: NO_OPERATORS}
+    operators: Mapping[str, Operators] = _attribute(env, "operators", unjudged)
+    return operators
+
+
+def _attribute(env: gymnasium.Env[str, str], name: str, default: Any) -> Any:
+    """An attribute of an environment or a wrapper, such as those of `RubricAnnotation`."""
+    return env.get_wrapper_attr(name) if env.has_wrapper_attr(name) else default
 
 
 def _prefetch(steps: Sequence[tuple[PooledEnv, str]]) -> None:
@@ -308,25 +299,3 @@ def _prefetch(steps: Sequence[tuple[PooledEnv, str]]) -> None:
 
 def _words(env: PooledEnv, call: str) -> str:
     return f"environment {env.name}: {call}"
-
-
-class _Stopwatch(gymnasium.Wrapper[str, str, str, str]):
-    """Counts the seconds of an environment below its rubric."""
-
-    def __init__(self, env: gymnasium.Env[str, str], pooled: PooledEnv) -> None:
-        super().__init__(env)
-        self._pooled = pooled
-
-    def reset(self, **kwargs: Any) -> tuple[str, dict[str, Any]]:
-        start = time.perf_counter()
-        try:
-            return self.env.reset(**kwargs)
-        finally:
-            self._pooled.unjudged += time.perf_counter() - start
-
-    def step(self, action: str) -> Transition:
-        start = time.perf_counter()
-        try:
-            return self.env.step(action)
-        finally:
-            self._pooled.unjudged += time.perf_counter() - start

@@ -34,7 +34,7 @@ from ray.rllib.utils.metrics import (
 
 from trca.algorithms.rollouts.batch import GroupRequest, RolloutBatch
 from trca.algorithms.rollouts.callbacks import RunnerCallbacks
-from trca.algorithms.rollouts.env_pool import find_annotation, operators_of
+from trca.algorithms.rollouts.env_pool import operators_of
 from trca.algorithms.rollouts.play import RolloutLoop
 from trca.algorithms.rollouts.recording import Teacher
 from trca.algorithms.settings.policy_config import PolicyConfig
@@ -44,12 +44,11 @@ from trca.common.process import link_errors, log_process
 from trca.envs.annotate import Operators
 from trca.envs.panel import Panel
 from trca.envs.responses import RESPONSE_FORMATS
-from trca.envs.teams.env import TeamEnv
 from trca.envs.text_env import Gold, MissingPartError
 from trca.policies.canary import Canary, ask, digest
 from trca.policies.engines import engine_class
 from trca.policies.engines.engine import Engine, SamplingParams, SeveralEngines
-from trca.records import Rollout, by_agent, by_episode
+from trca.records import Rollout, by_agent, by_episode, write_rollouts
 from trca.rubric.rewards import DEFAULT_LAMBDA
 
 
@@ -136,11 +135,10 @@ class TextEnvRunner(EnvRunner, Checkpointable):
         self._log(batch.rollouts)
         if self.callbacks is not None:
             self.callbacks.sampled(batch)
-        if config.output and any(group.progress is not None for group in groups):
-            from trca.algorithms.rollouts.offline import write_episodes
-
+        trained = any(group.progress is not None for group in groups)
+        if config.output and trained and batch.rollouts:
             name = f"{self.weights_version:06d}-{self.worker_index or 0:03d}-{uuid4().hex}.parquet"
-            write_episodes(batch.rollouts, f"{config.output}/{name}")
+            write_rollouts(f"{config.output}/{name}", batch.rollouts)
         return batch
 
     def canary(self) -> tuple[int, dict[str, Canary]]:
@@ -267,12 +265,10 @@ class TextEnvRunner(EnvRunner, Checkpointable):
         self, split: str, changes: Mapping[str, Any] | None = None
     ) -> gymnasium.Env[str, str]:
         env: gymnasium.Env[str, str] = self._env_creator(self._context(split, changes))
-        team = env.unwrapped
-        for judged in (find_annotation(env), team if isinstance(team, TeamEnv) else None):
-            if judged is not None:
-                settings = self.config.settings
-                lambda_ = getattr(settings, "lambda_", DEFAULT_LAMBDA)
-                judged.reward_by(settings.budgets, lambda_)
+        if env.has_wrapper_attr("reward_by"):
+            settings = self.config.settings
+            lambda_ = getattr(settings, "lambda_", DEFAULT_LAMBDA)
+            env.get_wrapper_attr("reward_by")(settings.budgets, lambda_)
         return env
 
     def _log(self, rollouts: Sequence[Rollout]) -> None:

@@ -14,8 +14,7 @@ rollouts in run folders. RLlib reads the files of both with `RolloutPreLearner`:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 from uuid import uuid4
 
@@ -26,7 +25,7 @@ from ray.rllib.env.multi_agent_episode import MultiAgentEpisode
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 from ray.rllib.offline.offline_prelearner import OfflinePreLearner
 
-from trca.records import Rollout, read_rollouts, write_rollouts
+from trca.records import Rollout
 from trca.records.store import SCHEMA, from_table
 
 
@@ -78,34 +77,3 @@ def to_episode(rollout: Rollout) -> SingleAgentEpisode:
         agent_id=rollout.agent_id,
         module_id=rollout.module_id,
     )
-
-
-def write_episodes(rollouts: Sequence[Rollout], path: str | Path) -> int:
-    """Writes rollouts as one Parquet file.
-
-    Args:
-        rollouts: The rollouts; rollouts without a step are left out.
-        path: The file, or a URI for ``pyarrow.fs.FileSystem.from_uri``.
-
-    Returns:
-        The number of episodes in the file; 0 writes no file.
-    """
-    episodes = [rollout for rollout in rollouts if rollout.steps]
-    if episodes and "://" not in str(path):
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-    if episodes:
-        write_rollouts(path, episodes)
-    return len(episodes)
-
-
-def read_episodes(folder: str | Path) -> Iterator[Rollout]:
-    """Reads the rollouts of `write_episodes`, or of a run.
-
-    Args:
-        folder: A file, or a folder that is searched with its subfolders; a path or a URI.
-
-    Raises:
-        FileNotFoundError: If the path does not exist.
-        ValueError: If a Parquet file does not hold rollouts of this package.
-    """
-    return read_rollouts(folder)

@@ -176,8 +176,8 @@ class RolloutLoop:
                 with self.guard.playing():
                     async with asyncio.timeout(self.limits.rollout_timeout_s) as limit:
                         if self._programs is not None:
-                            ask = partial(self._ask, episode, round_)
-                            advance = partial(self._advance, episode)
+                            ask = self.guard.generate
+                            advance = partial(self._advance, episode, round_)
                             await self._programs.play(episode, ask, advance, round_.sampling)
                         while not episode.done:
                             await self._take_turn(episode, round_)
@@ -191,17 +191,10 @@ class RolloutLoop:
             self.pool.give_back(episode.env, broken=not episode.done)
         return episode.recorder.rollouts
 
-    async def _ask(
-        self, episode: Episode, round_: Round, request: Request, sampling: SamplingParams
-    ) -> Completion:
-        """Returns the completion of a request of an agent program."""
-        if episode.request.group in round_.dropped:
-            raise GroupFailedError from round_.dropped[episode.request.group]
-        return await self.guard.generate(request, sampling)
-
     async def _advance(
         self,
         episode: Episode,
+        round_: Round,
         prompt_ids: NDArray[np.int32],
         completion: Completion,
         response: Response,
@@ -214,6 +207,8 @@ class RolloutLoop:
                 episode is then not done: its critic would lack a value.
         """
         request, view = episode.request, episode.recorder.view
+        if request.group in round_.dropped:
+            raise GroupFailedError from round_.dropped[request.group]
         transition = await self.pool.step(episode.env, response.action)
         turn = Turn(
             episode.turns, view.observation, prompt_ids, completion, response, demonstration
@@ -237,8 +232,6 @@ class RolloutLoop:
             ValueError: If a prompt does not fit into its limit.
         """
         request, view = episode.request, episode.recorder.view
-        if request.group in round_.dropped:
-            raise GroupFailedError from round_.dropped[request.group]
         agent = view.rollout.agent_id
         prompt_ids = self._prompt(episode, view)
         demonstration, completion = self._demonstrated(episode, view)
@@ -250,7 +243,7 @@ class RolloutLoop:
         episode.conversations[agent].add(completion.ids)
         if response.plan is not None:
             episode.subgoals[agent] = response.plan.subgoal
-        await self._advance(episode, prompt_ids, completion, response, demonstration)
+        await self._advance(episode, round_, prompt_ids, completion, response, demonstration)
 
     async def _start(self, request: GroupRequest, index: int, round_: Round) -> Episode:
         """Takes an environment and resets it; a retry takes a new environment.

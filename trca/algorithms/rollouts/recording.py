@@ -11,10 +11,11 @@ A step of a role of a team lasts until the role's next turn.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,18 +55,20 @@ class Turn(NamedTuple):
     demonstration: str = ""
 
 
-class Teacher(Protocol):
-    """Gives responses that are played or learned in place of the policy's responses."""
+class Teacher(ABC):
+    """Gives responses that are played or learned in place of the policy's responses.
 
-    @property
-    def acts(self) -> bool:
-        """Whether the response is played; else the policy acts, and it is the label of the step."""
-        ...
+    Attributes:
+        acts: Whether the response is played; else the policy acts, and it is the label of the step.
+    """
+
+    acts: bool = True
 
     def action(self, view: View) -> str | None:
         """The action that the response of a step must contain; None if any response is right."""
-        ...
+        return None
 
+    @abstractmethod
     def response(
         self, request: GroupRequest, view: View, subgoal: str
     ) -> str | NDArray[np.int32] | None:
@@ -73,7 +76,6 @@ class Teacher(Protocol):
 
         ``subgoal`` may be empty.
         """
-        ...
 
 
 class Recorder:

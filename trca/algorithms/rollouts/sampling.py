@@ -185,7 +185,7 @@ def _merge(
     """Merges the results of several runners; groups without a result are missing."""
     merged = RolloutBatch()
     for batch, _ in results:
-        merged.add_parallel(batch)
+        merged.add(batch, max)
     back = {r.group for r in merged.rollouts} | {f.group for f in merged.failures}
     merged.failures += [
         Failure(g.group, g.task_id, g.size, LOST) for g in groups if g.group not in back

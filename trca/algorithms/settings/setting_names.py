@@ -4,17 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-_BATCH: Final = (
-    "an iteration plays tasks_per_iteration x group_size rollouts and trains on all their steps,"
-    " minibatch_size of them an update"
-)
-_WHOLE: Final = "rollouts are whole episodes: set env_config.max_steps"
-_SIDE_BY_SIDE: Final = (
-    "an env runner steps all its rollouts side by side: set tasks_per_iteration and group_size"
-)
-_DRAWN: Final = "actions are always sampled: set temperature and evaluation_temperature"
-_PANEL: Final = "the panel decides: set evaluation_tasks and evaluation_rollouts"
-_GROUPS: Final = "an iteration is tasks_per_iteration groups"
 _WHOLE_DISTRIBUTION: Final = (
     "training samples from the whole distribution: cutting its tail biases the importance ratio"
 )
@@ -24,18 +13,21 @@ _CRITIC: Final = (
 )
 
 _REFUSED: Final = {
-    _BATCH: "train_batch_size train_batch_size_per_learner",
-    _WHOLE: "rollout_fragment_length batch_mode",
-    _SIDE_BY_SIDE: """
+    "an iteration plays tasks_per_iteration x group_size rollouts and trains on all their steps,"
+    " minibatch_size of them an update": "train_batch_size train_batch_size_per_learner",
+    "rollouts are whole episodes: set env_config.max_steps": "rollout_fragment_length batch_mode",
+    "an env runner steps all its rollouts side by side: set tasks_per_iteration and group_size": """
         num_envs_per_env_runner gym_env_vectorize_mode remote_worker_envs remote_env_batch_wait_ms
     """,
-    _DRAWN: "explore exploration_config",
-    _PANEL: """
+    "actions are always sampled: set temperature and evaluation_temperature": """
+        explore exploration_config
+    """,
+    "the panel decides: set evaluation_tasks and evaluation_rollouts": """
         evaluation_duration evaluation_duration_unit
         evaluation_auto_duration_min_env_steps_per_sample
         evaluation_auto_duration_max_env_steps_per_sample
     """,
-    _GROUPS: """
+    "an iteration is tasks_per_iteration groups": """
         min_time_s_per_iteration min_train_timesteps_per_iteration
         min_sample_timesteps_per_iteration
     """,

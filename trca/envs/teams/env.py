@@ -105,6 +105,11 @@ class TeamEnv(TextEnv):
         return tuple(self.team.roles)
 
     @property
+    def judging_s(self) -> float:
+        """Seconds of judgments of the environment so far."""
+        return self.inner.judging_s if isinstance(self.inner, RubricAnnotation) else 0.0
+
+    @property
     def agent(self) -> str:
         """The role with the turn."""
         return self.agents[self._at]
