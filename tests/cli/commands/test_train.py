@@ -345,9 +345,6 @@ def fake_hub():
             self.end_headers()
             self.wfile.write(json.dumps(data).encode())
 
-        def log_message(self, *_):
-            pass
-
     with serving(Handler) as address:
         yield address, created, files
 
