@@ -25,7 +25,7 @@ import uvicorn
 from measuring import resident_mib, timed
 
 from trca.cli.view.runs import RecordedRun
-from trca.cli.view.server import HOST, PAGE, create_app
+from trca.cli.view.server import HOST, create_app
 from trca.records import read_rollouts, write_rollouts
 from trca.runs.folder import RunFolder
 from trca.runs.rollout_files import iteration_files, rollout_file
@@ -68,8 +68,7 @@ def main() -> None:
         groups, wall = index.groups, time.perf_counter() - started
         print(f"index: {wall:.2f} s, {seconds:.2f} s of processor, {len(groups):,} groups")
         started = time.perf_counter()
-        pages = range(0, len(groups), PAGE)
-        size = sum(len(json.dumps(run.groups("train", 1, start, PAGE))) for start in pages)
+        size = len(json.dumps(run.groups("train", 1)))
         print(f"list: {time.perf_counter() - started:.2f} s, {size / 2**20:.1f} MiB of JSON")
         print(f"memory: {resident_mib() - before:.0f} MiB more")
         if given.chromium:

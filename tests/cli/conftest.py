@@ -19,6 +19,13 @@ from trca.runs.rollout_files import rollout_file
 from trca.tune_configs.files import read
 
 
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """An empty folder, in which the commands run."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
 @pytest.fixture(scope="session")
 def recorded_run(tmp_path_factory):
     """Two iterations of two groups: the oracle wins, is cut off, and is cut off unjudged."""

@@ -2,30 +2,23 @@
 
 import json
 
-from tests.cli.commands.test_inspect import trca
+from tests.cli.calls import done
 
 SHORT = ("--set", "env_config.max_steps=3", "--set", "group_size=2")
 
 
 def test_every_rule_has_a_row_or_a_reason(tmp_path):
     few = ("--tasks", "2", "--rollouts", "2", "--playouts", "2")
-    result = trca("audit", "tiny", *few, *SHORT, "--output", tmp_path)
-    assert result.exit_code == 0, result.output
+    output = done("audit", "tiny", *few, *SHORT, "--output", tmp_path)
     (path,) = tmp_path.glob("audit_tiny.json")
     told = json.loads(path.read_text())
     assert told["policy"] == "tiny"
     assert told["steps"] == len(told["executed"]) == len(told["credit"]["TRCA"]) == 6
     assert 6 < told["played"] <= 12  # the two rollouts may share states
     assert path.with_suffix(".png").is_file()
-    words = " ".join(result.output.split())
-    left_out = {line.split()[0] for line in result.output.splitlines() if "is left out" in line}
+    words = " ".join(output.split())
+    left_out = {line.split()[0] for line in output.splitlines() if "is left out" in line}
     assert len(told["rules"]) + len(left_out) == 22
     assert "HiPER is left out: reads the values of its critic: audit a run of HiPER" in words
     assert "HCAPO" in told["rules"]
     assert "warning: noise hides most of the order" in words
-
-
-def test_an_unknown_policy_is_refused(tmp_path):
-    result = trca("audit", tmp_path / "no-run")
-    assert result.exit_code == 2
-    assert "no-run" in result.output

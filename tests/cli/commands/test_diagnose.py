@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.cli.calls import done, refused, trca
+from tests.cli.calls import done, refused
 from tests.common.test_chat_endpoint import reply
 from tests.envs.retrieval.servers import http, replying
 from tests.served import served, taught
@@ -78,15 +78,14 @@ def test_a_read_only_run_is_diagnosed_in_another_folder(recorded_run, read_only_
     assert (tmp_path / "study" / "diagnosis.png").exists()
 
 
-def labelled(url, run, *options):
-    return trca("diagnose", run, "--judge=m", f"--base-url={url}", *options)
+def labelled(url, run, *options, call=done):
+    return call("diagnose", run, "--judge=m", f"--base-url={url}", *options)
 
 
 def test_a_model_labels_beside_the_operators(recorded_run, tmp_path):
     said = reply('{"label": "Validity"}'), reply("no idea"), reply('{"label": "Other"}')
     with replying(*said) as (url, requests):
-        result = labelled(url, recorded_run, "--output", tmp_path, "--transitions=12")
-    assert result.exit_code == 0, result.output
+        output = labelled(url, recorded_run, "--output", tmp_path, "--transitions=12")
     told = json.loads((tmp_path / "diagnosis.json").read_text())["judge"]
     assert (told["model"], told["labelled"], told["unlabelled"]) == ("m", 11, 1)
     assert len(requests) == 12
@@ -95,7 +94,7 @@ def test_a_model_labels_beside_the_operators(recorded_run, tmp_path):
     asked = json.loads(requests[0].partition(b"\r\n\r\n")[2])
     assert asked["temperature"] == 0.0
     assert asked["response_format"]["json_schema"]["schema"]["required"] == ["label"]
-    said = " ".join(result.output.split())
+    said = " ".join(output.split())
     assert "m and the operators agree on" in said
     assert "Endpoint: 12 answers" in said
     with replying(reply('{"label": "Other"}'), http("never asked")) as (url, requests):
@@ -106,16 +105,15 @@ def test_a_model_labels_beside_the_operators(recorded_run, tmp_path):
         again = labelled(url, recorded_run, "--output", tmp_path, "--transitions=12")
     assert len(requests) == 1
     assert json.loads((tmp_path / "diagnosis.json").read_text())["judge"] == told
-    assert "12 answers" not in again.output
+    assert "12 answers" not in again
 
 
 def test_a_model_that_never_labels_is_told_what_it_must_do_and_the_study_goes_on(
     recorded_run, tmp_path
 ):
     with replying(*[reply("", "length")] * 4) as (url, _):
-        result = labelled(url, recorded_run, "--output", tmp_path, "--transitions=4")
-    assert result.exit_code == 0, result.output
-    said = " ".join(result.output.split())
+        said = labelled(url, recorded_run, "--output", tmp_path, "--transitions=4")
+    said = " ".join(said.split())
     assert "! none of m's 4 replies is a label" in said
     assert "Endpoint: 4 answers" in said
     assert "judge" not in json.loads((tmp_path / "diagnosis.json").read_text())
@@ -123,12 +121,12 @@ def test_a_model_that_never_labels_is_told_what_it_must_do_and_the_study_goes_on
 
 def test_labels_that_came_before_an_endpoint_failed_are_kept(recorded_run, tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
-    refused = http("no such key sk-very-secret", "401 Unauthorized")
-    with replying(*[reply('{"label": "Other"}')] * 8, refused) as (url, _):
-        result = labelled(url, recorded_run, "--output", tmp_path, "--transitions=30")
-    assert result.exit_code == 2
-    assert "401" in result.output
-    assert "sk-very" not in result.output
+    denied = http("no such key sk-very-secret", "401 Unauthorized")
+    options = "--output", tmp_path, "--transitions=30"
+    with replying(*[reply('{"label": "Other"}')] * 8, denied) as (url, _):
+        words = labelled(url, recorded_run, *options, call=refused)
+    assert "401" in words
+    assert "sk-very" not in words
     kept = [line for line in (tmp_path / "judge.jsonl").read_text().splitlines() if line]
     assert 1 <= len(kept) <= 8
     assert not (tmp_path / "diagnosis.json").exists()
@@ -149,8 +147,7 @@ def test_a_real_server_labels(recorded_run, tmp_path, free_port):
     model = taught(tmp_path / "model", tokenizer, rows * 20)
     with served(model, free_port) as url:
         options = f"--base-url={url}", "--output", tmp_path, "--transitions=16"
-        result = trca("diagnose", recorded_run, f"--judge={model}", *options)
-    assert result.exit_code == 0, result.output
+        done("diagnose", recorded_run, f"--judge={model}", *options)
     told = json.loads((tmp_path / "diagnosis.json").read_text())["judge"]
     assert told["labelled"] + told["unlabelled"] == 16
     assert told["labelled"] >= 8

@@ -6,13 +6,12 @@ import shutil
 import signal
 import time
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler
+from functools import partial
 from pathlib import Path
 
-import pytest
-
-from tests.cli.calls import done, refused, serving, trca
+from tests.cli.calls import chatting, done, refused, trca
 from tests.toy import ACTIONS
+from trca.common.files import held
 from trca.records import read_rollouts
 
 ENV = [f"--set=env={Path(__file__).parents[2] / 'toy.py'}:Rooms", "--set=env_config={tasks: 6}"]
@@ -29,40 +28,24 @@ def endpoint(allowed=(), acts=None):
     """
     seeds = []
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self):
-            request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            seeds.append(request["seed"])
-            if acts and len(seeds) in acts:
-                acts.pop(len(seeds))()
-            text = f"<action>{ACTIONS[request['seed'] % len(ACTIONS)]}</action>"
-            message = {"index": 0, "finish_reason": "stop", "message": {"content": text}}
-            usage = {"prompt_tokens": 100, "completion_tokens": 10}
-            down = any(len(seeds) > most for most in allowed)
-            self.send_response(500 if down else 200)
-            self.end_headers()
-            self.wfile.write(json.dumps({"choices": [message], "usage": usage}).encode())
+    def answer(request):
+        seeds.append(request["seed"])
+        if acts and len(seeds) in acts:
+            acts.pop(len(seeds))()
+        down = any(len(seeds) > most for most in allowed)
+        return 500 if down else f"<action>{ACTIONS[request['seed'] % len(ACTIONS)]}</action>"
 
-        def log_message(self, *_):
-            pass
-
-    with serving(Handler) as address:
-        yield f"{address}/v1", seeds
-
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+    with chatting(answer) as (url, _):
+        yield url, seeds
 
 
 def evaluate(url, *more, call=done):
     return call("evaluate", f"--base-url={url}", *COMMON, *more)
 
 
-def results(folder):
+def results(here):
     """Outcomes, endpoint usage, and the text of all responses, from the report."""
-    [path] = folder.glob("outputs/*.json")
+    [path] = here.glob("outputs/*.json")
     told = json.loads(path.read_text())
     rollouts = read_rollouts(path.with_suffix(".parquet"))
     said = [(r.task_id, [step.response for step in r.steps]) for r in rollouts]
@@ -75,30 +58,30 @@ def interrupt():
     time.sleep(0.5)
 
 
-def kept_episodes(folder):
-    [kept] = folder.glob("outputs/*.episodes")
+def kept_episodes(here):
+    [kept] = here.glob("outputs/*.episodes")
     return kept
 
 
-def test_a_killed_evaluation_continues_with_the_episodes_that_it_has_not_played(folder):
-    acts, copy = {}, folder / "copy"
+def test_a_killed_evaluation_continues_with_the_episodes_that_it_has_not_played(here):
+    acts, copy = {}, here / "copy"
 
     def copy_and_interrupt():
         drafts = shutil.ignore_patterns(".*")  # a draft may get its name during the copy
-        shutil.copytree(kept_episodes(folder), copy, ignore=drafts)
+        shutil.copytree(kept_episodes(here), copy, ignore=drafts)
         interrupt()
 
     with endpoint(acts=acts) as (url, seeds):
         evaluate(url, ONE_BY_ONE)
-        outcomes, _, said = results(folder)
+        outcomes, _, said = results(here)
         assert len(outcomes) == 12
-        for path in folder.glob("outputs/evaluation_*"):
+        for path in here.glob("outputs/evaluation_*"):
             path.unlink()
         requests = sorted(seeds)
         seeds.clear()
         acts[20] = copy_and_interrupt
         evaluate(url, ONE_BY_ONE, call=trca)
-        kept = kept_episodes(folder)
+        kept = kept_episodes(here)
         shutil.rmtree(kept)  # a killed process leaves what was there in that moment
         copy.rename(kept)
         played = len([*kept.glob("seed-*.parquet")])
@@ -107,7 +90,7 @@ def test_a_killed_evaluation_continues_with_the_episodes_that_it_has_not_played(
         before = len(seeds)
         steps = sum(len(r.steps) for r in read_rollouts(kept))
         assert f"after {played} episodes" in evaluate(url, ONE_BY_ONE, "--resume")
-        again, usage, said_again = results(folder)
+        again, usage, said_again = results(here)
         assert (again, said_again) == (outcomes, said)
         assert sorted(set(seeds)) == requests
         assert len(seeds) - before == len(requests) - steps
@@ -118,12 +101,11 @@ def test_a_killed_evaluation_continues_with_the_episodes_that_it_has_not_played(
         assert len(seeds) == count
 
 
-def test_ctrl_c_keeps_the_episodes_and_another_evaluation_does_not_continue_with_them(folder):
+def test_ctrl_c_keeps_the_episodes_and_another_evaluation_does_not_continue_with_them(here):
     with endpoint(acts={20: interrupt}) as (url, _):
-        result = evaluate(url, ONE_BY_ONE, call=trca)
-        assert result.exit_code == 130
-        assert "episodes are kept: the same command with --resume" in result.output
-        kept = kept_episodes(folder)
+        result = evaluate(url, ONE_BY_ONE, call=partial(refused, code=130))
+        assert "episodes are kept: the same command with --resume" in result
+        kept = kept_episodes(here)
         for changed, words in (
             ("--model=n", "has model: 'm', not 'n'"),
             ("--temperature=0", "has temperature: 1.0, not 0.0"),
@@ -139,48 +121,43 @@ def test_ctrl_c_keeps_the_episodes_and_another_evaluation_does_not_continue_with
         assert "has trca: '3.0.0', not" in evaluate(url, ONE_BY_ONE, "--resume", call=refused)
         (kept / "evaluation.json").write_text(json.dumps(about))
         evaluate(url, ONE_BY_ONE, "--resume")
-    assert len(results(folder)[0]) == 12
+    assert len(results(here)[0]) == 12
 
 
-def test_episodes_that_the_endpoint_failed_are_played_by_resume(folder):
+def test_episodes_that_the_endpoint_failed_are_played_by_resume(here):
     allowed = [13]
     with endpoint(allowed=allowed) as (url, seeds):
         fails = ONE_BY_ONE, "--set=engine_config.attempts=1"
         output = evaluate(url, *fails)
         assert "missing: EndpointError: " in output
         assert "with --resume plays the others" in output
-        outcomes, _, _ = results(folder)
+        outcomes, _, _ = results(here)
         missing = sum(outcome["won"] is None for outcome in outcomes)
         assert 0 < missing < 12
         failures = len(seeds) - allowed.pop()
         evaluate(url, *fails, "--resume")
-        outcomes, usage, _ = results(folder)
+        outcomes, usage, _ = results(here)
         assert [outcome["won"] is None for outcome in outcomes] == [False] * 12
         assert (usage["requests"], usage["failures"]) == (len(seeds) - failures, failures)
-        assert not [*folder.glob("outputs/*.episodes")]
+        assert not [*here.glob("outputs/*.episodes")]
 
 
-def test_resume_begins_an_evaluation_and_is_for_endpoints(folder):
+def test_resume_begins_an_evaluation_and_is_for_endpoints(here):
     with endpoint() as (url, _):
         evaluate(url, "--resume")
-        assert len(results(folder)[0]) == 12
+        assert len(results(here)[0]) == 12
         agent = "--agent=reflexion", "--trials=2"
         evaluate(url, "--resume", "--output=reflexion", *agent)
     assert "--resume is for a model at an endpoint" in refused("evaluate", "tiny", "--resume")
     [path] = Path("reflexion").glob("evaluation_*.json")
     assert json.loads(path.read_text())["rows"][-1]["n"] == 12
-    assert not [*folder.rglob("*.episodes")]
+    assert not [*here.rglob("*.episodes")]
 
 
-def test_two_processes_do_not_play_one_evaluation(folder):
-    from trca.common.files import held
-
+def test_two_processes_do_not_play_one_evaluation(here):
     with endpoint(allowed=[13]) as (url, _):
-        evaluate(url, ONE_BY_ONE, "--set=engine_config.attempts=1")
-        kept = kept_episodes(folder)
-        with held(kept / "lock"):
-            result = evaluate(
-                url, ONE_BY_ONE, "--set=engine_config.attempts=1", "--resume", call=trca
-            )
-    assert result.exit_code == 1
-    assert "plays this evaluation: wait for its end" in result.output
+        once = ONE_BY_ONE, "--set=engine_config.attempts=1"
+        evaluate(url, *once)
+        with held(kept_episodes(here) / "lock"):
+            words = evaluate(url, *once, "--resume", call=partial(refused, code=1))
+    assert "plays this evaluation: wait for its end" in words

@@ -112,11 +112,10 @@ def run(tmp_path, environment, env):
 def test_a_rollout_is_shown_word_for_word_as_play_shows_it_with_its_reasons(run, env, environment):
     task = env.get_wrapper_attr("task_ids")[1]
     options = ["--split", env.unwrapped.split, "--task", task, "--why", "--policy", "oracle"]
-    shown = trca("inspect", run, "--iteration", 2, "--rollout", 1)
-    assert shown.exit_code == 0, shown.output
-    assert shown.output == trca("play", environment, *options).output
-    assert " && " not in shown.output
-    assert "facts." in shown.output
+    shown = done("inspect", run, "--iteration", 2, "--rollout", 1)
+    assert shown == done("play", environment, *options)
+    assert " && " not in shown
+    assert "facts." in shown
 
 
 def test_the_advantage_of_a_training_step_is_shown(run):

@@ -2,15 +2,13 @@
 
 import json
 import shutil
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
 
-from tests.cli.calls import done, refused, trca
-from tests.envs.retrieval.servers import serving
+from tests.cli.calls import chatting, done, refused, trca
 from trca.algorithms.credit import bind_credit
 from trca.algorithms.settings.parameters import TextParameters
 from trca.envs.teams.messages import message_judge
@@ -181,27 +179,8 @@ def test_the_library_of_the_run_repeats_its_judgments_and_its_credit(recorded_ru
 QUESTION = {"judge": "Is something taken?"}
 
 
-@contextmanager
-def answering(answer):
-    """A chat endpoint; `answer` gets a prompt and returns a text, or an HTTP status."""
-    prompts = []
-
-    async def app(scope, receive, send):
-        body, more = b"", True
-        while more:
-            message = await receive()
-            body, more = body + message["body"], message["more_body"]
-        prompts.append(json.loads(body)["messages"][0]["content"])
-        text = answer(prompts[-1])
-        status, text = (200, text) if isinstance(text, str) else (text, "")
-        choice = {"message": {"content": text}, "finish_reason": "stop"}
-        usage = {"prompt_tokens": 100, "completion_tokens": 2}
-        reply = json.dumps({"choices": [choice], "usage": usage}).encode()
-        await send({"type": "http.response.start", "status": status, "headers": []})
-        await send({"type": "http.response.body", "body": reply})
-
-    with serving(app) as url:
-        yield url, prompts
+def prompt_of(request):
+    return request["messages"][0]["content"]
 
 
 def takes(prompt):
@@ -217,11 +196,12 @@ def asks(recorded_run, library, tmp_path):
 
     def call(answer, code=0, **questions):
         mine = library(**(questions or {"target_taken": QUESTION}))
-        with answering(answer) as (url, prompts):
+        with chatting(lambda request: answer(prompt_of(request))) as (url, requests):
             options = (f"--library={mine}", "--judge=m", f"--base-url={url}", f"--output={path}")
             result = trca("recredit", run, *options)
         assert result.exit_code == code, result.output
-        return json.loads(path.read_text()) if not code else {}, result.output, prompts
+        told = json.loads(path.read_text()) if not code else {}
+        return told, result.output, [prompt_of(request) for request in requests]
 
     return call
 

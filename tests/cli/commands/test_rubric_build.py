@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.cli.calls import done, trca
+from tests.cli.calls import done, refused
 from tests.envs.retrieval.servers import http, replying
 from trca.rubric import RubricLibrary
 
@@ -21,26 +21,19 @@ def completion(text):
     return http(json.dumps({"choices": [choice], "usage": {}}))
 
 
-def build(url, to="rubric.yaml", *more):
+def build(url, to="rubric.yaml", *more, call=done):
     base = url.removesuffix("/retrieve") + "/v1"
     arguments = [KEY_DOOR, f"--to={to}", f"--base-url={base}", "--model=some-model", *more]
-    return trca("rubric", "build", *arguments, env={"OPENAI_API_KEY": SECRET})
+    return call("rubric", "build", *arguments, env={"OPENAI_API_KEY": SECRET})
 
 
 def body(request):
     return json.loads(request.partition(b"\r\n\r\n")[2])
 
 
-@pytest.fixture(autouse=True)
-def here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 def test_one_call_writes_a_library_that_judges(here):
     with replying(completion(GOOD)) as (url, requests):
-        result = build(url)
-    assert result.exit_code == 0, result.output
+        output = build(url)
     assert len(requests) == 1
     asked = body(requests[0])
     assert asked["response_format"]["json_schema"]["strict"] is True
@@ -49,7 +42,7 @@ def test_one_call_writes_a_library_that_judges(here):
     assert (told.model, told.replies, told.refused) == ("some-model", 1, ())
     assert told.prompt == asked["messages"][0]["content"]
     assert SECRET.encode() in requests[0]
-    assert SECRET not in (here / "rubric.yaml").read_text() + result.output
+    assert SECRET not in (here / "rubric.yaml").read_text() + output
     done("rubric", "check", "rubric.yaml", f"--env={KEY_DOOR}")
 
 
@@ -57,13 +50,12 @@ def test_bad_replies_go_back_with_their_errors_until_one_holds(here):
     unknown = GOOD.replace("task.key in facts.new", "task.gold in facts.new")
     replies = ["I cannot do that.", unknown, GOOD]
     with replying(*map(completion, replies)) as (url, requests):
-        result = build(url)
-    assert result.exit_code == 0, result.output
+        output = build(url)
     told = RubricLibrary.load(here / "rubric.yaml").provenance
     assert told.replies == len(requests) == 3
     assert "there is no 'task.gold'" in told.refused[1]
     assert "there is no 'task.gold'" in body(requests[2])["messages"][0]["content"]
-    assert "reply 1 of 4 is refused: the reply is no JSON" in result.output
+    assert "reply 1 of 4 is refused: the reply is no JSON" in output
 
 
 @pytest.mark.parametrize(
@@ -76,39 +68,29 @@ def test_bad_replies_go_back_with_their_errors_until_one_holds(here):
 )
 def test_what_never_gives_a_library_ends_in_one_line_and_no_file(here, reply, words):
     with replying(reply) as (url, _):
-        result = build(url)
-    assert result.exit_code == 2
-    assert words in " ".join(result.output.split())
+        assert words in build(url, call=refused)
     assert not list(here.iterdir())
 
 
 def test_a_refusal_is_kept_short_and_the_library_can_be_read(here):
     huge = json.dumps({"operators": [["x" * 40_000]]})
     with replying(*map(completion, [huge, huge, huge, GOOD])) as (url, _):
-        result = build(url)
-    assert result.exit_code == 0, result.output
-    refused = RubricLibrary.load(here / "rubric.yaml").provenance.refused
-    assert [len(each) <= 300 for each in refused] == [True] * 3
+        build(url)
+    errors = RubricLibrary.load(here / "rubric.yaml").provenance.refused
+    assert [len(each) <= 300 for each in errors] == [True] * 3
 
 
-def test_a_folder_that_is_not_there_is_told_before_the_model_is_asked(here):
-    with replying(completion(GOOD)) as (url, requests):
-        result = build(url, "missing/rubric.yaml")
-    assert result.exit_code == 2
-    assert "is not a folder: make it first" in " ".join(result.output.split())
-    assert not requests
-
-
-def test_a_file_that_is_there_is_kept(here):
+def test_a_file_that_cannot_be_written_is_told_before_the_model_is_asked(here):
     (here / "rubric.yaml").write_text("mine")
-    result = build("http://127.0.0.1:9")
-    assert result.exit_code == 2
-    assert "rubric.yaml exists: name a new file" in result.output
+    with replying(completion(GOOD)) as (url, requests):
+        missing = build(url, "missing/rubric.yaml", call=refused)
+        assert "is not a folder: make it first" in missing
+        assert "rubric.yaml exists: name a new file" in build(url, call=refused)
+    assert not requests
     assert (here / "rubric.yaml").read_text() == "mine"
 
 
 def test_a_dry_run_prints_all_that_the_model_would_be_told(here):
-    result = build("http://127.0.0.1:9", "rubric.yaml", "--dry-run")
-    assert result.exit_code == 0
-    assert "FACTS OF A TRANSITION\n- facts.verb (string)" in result.output
+    output = build("http://127.0.0.1:9", "rubric.yaml", "--dry-run")
+    assert "FACTS OF A TRANSITION\n- facts.verb (string)" in output
     assert not list(here.iterdir())

@@ -98,22 +98,21 @@ def test_a_run_prints_one_line_an_iteration_and_ends_with_curve_table_and_advice
     assert all(len(line) <= 80 or "trca" in line or "tensorboard" in line for line in advice)
 
 
-@pytest.mark.parametrize(("held_out", "said"), [(0.4, True), (0.75, False)])
 def test_the_end_of_a_run_names_training_success_far_above_held_out_success(
-    runs, tmp_path, monkeypatch, held_out, said
+    runs, tmp_path, monkeypatch
 ):
     """The last command of a run whose process ended before it said so, with other metrics."""
     run = RunFolder(shutil.copytree(runs[0] / "quickstart", tmp_path / "apart", symlinks=True))
-    rates = {"": 0.8, "evaluation/": held_out}
-    ends = {"evaluation/success_low": held_out - 0.1, "evaluation/success_high": held_out + 0.1}
-    row = run.metrics()[-1] | {f"{part}success_rate": rate for part, rate in rates.items()} | ends
+    rates = {"success_rate": 0.8, "evaluation/success_rate": 0.4}
+    ends = {"evaluation/success_low": 0.3, "evaluation/success_high": 0.5}
+    row = run.metrics()[-1] | rates | ends
     (run.path / "metrics.jsonl").write_text(f"{json.dumps(row)}\n" * 5)
     run.set_status("running", 3)
     monkeypatch.setattr("trca.cli.run.training.train", lambda *_: None)
     for command in (["train", "--resume=apart"], ["diagnose", "apart"]):
         output = done(*command, f"--storage-path={tmp_path}")
         words = "success is 80% in training (mean of 5 iterations) and 40% on held-out tasks"
-        assert (words in " ".join(output.split())) == said, output
+        assert words in " ".join(output.split())
 
 
 def test_a_job_that_starts_again_with_other_settings_is_refused(runs):
@@ -344,9 +343,6 @@ def fake_hub():
             self.send_response(200 if self.headers["Authorization"] == "Bearer hf_mine" else 401)
             self.end_headers()
             self.wfile.write(json.dumps(data).encode())
-
-        def log_message(self, *_):
-            pass
 
     with serving(Handler) as address:
         yield address, created, files

@@ -80,12 +80,7 @@ def test_the_commands_after_a_run_have_arguments_and_options_of_trca(tmp_path, p
 def test_another_algorithm_after_a_run_with_a_users_rule_has_its_own_rule(tmp_path):
     rule = tmp_path / "my_rule.py"
     rule.write_text("def mine(batch):\n    return batch.rewards\n")
-    base = switch(read("quickstart"), "GRPO") | {"credit": f"{rule}:mine"}
-    run = RunFolder.create(tmp_path, "mine")
-    run.write_settings(TextParameters.resolve(base).flat())
-    settings = TextParameters.resolve(run.read_config())
-    (command,) = [c for c, _ in next_steps(run, settings) if c.startswith("trca train")]
-    arguments = shlex.split(command)[1:]
+    arguments = another_algorithm(tmp_path, "GRPO", "tiny", credit=f"{rule}:mine")
     dry = ["--dry-run", f"--storage-path={tmp_path}"]
     assert "credit: gigpo\n" in done(*arguments, *dry)
     own = done(*arguments, *dry, f"--set=credit={rule}:mine")

@@ -58,6 +58,19 @@ class Easy(TextEnv):
 """
 """An environment with the share of easy tasks as a setting: the success follows from the point."""
 
+EASY_RUN = {
+    "algorithm": "GRPO",
+    "env": "easy.py:Easy",
+    "model": "shrunk:Qwen/Qwen2.5-1.5B-Instruct",
+    "tracking": [],
+    "iterations": 2,
+    "evaluation_tasks": 4,
+    "tasks_per_iteration": 10,
+    "group_size": 2,
+    "max_new_tokens": 4,
+    "max_prompt_tokens": 512,
+}
+
 
 def environment(**more):
     return {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", **more}

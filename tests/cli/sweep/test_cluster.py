@@ -10,22 +10,15 @@ import yaml
 from ray._private.ray_constants import PROCESS_TYPE_RAYLET
 from ray.cluster_utils import Cluster
 
-from tests.cli.sweep.conftest import COMMAND, EASY, environment, started, succeed
+from tests.cli.sweep.conftest import COMMAND, EASY, EASY_RUN, environment, started, succeed
 from trca.cli.run.training import start_ray
 from trca.runs.folder import RunFolder
 
 SWEEP = {
     "base": {
-        "algorithm": "GRPO",
+        **EASY_RUN,
         "env": "slow.py:Easy",
-        "model": "shrunk:Qwen/Qwen2.5-1.5B-Instruct",
-        "tracking": [],
         "iterations": 8,
-        "evaluation_tasks": 4,
-        "tasks_per_iteration": 10,
-        "group_size": 2,
-        "max_new_tokens": 4,
-        "max_prompt_tokens": 512,
         "num_env_runners": 0,
         "num_learners": 0,
     },

@@ -7,21 +7,10 @@ import sys
 import pytest
 import yaml
 
-from tests.cli.sweep.conftest import COMMAND, EASY, kill_once, succeed
+from tests.cli.sweep.conftest import COMMAND, EASY, EASY_RUN, kill_once, succeed
 
 SEARCH = {
-    "base": {
-        "algorithm": "GRPO",
-        "env": "easy.py:Easy",
-        "model": "shrunk:Qwen/Qwen2.5-1.5B-Instruct",
-        "tracking": ["trackio"],
-        "iterations": 2,
-        "evaluation_tasks": 4,
-        "tasks_per_iteration": 10,
-        "group_size": 2,
-        "max_new_tokens": 4,
-        "max_prompt_tokens": 512,
-    },
+    "base": {**EASY_RUN, "tracking": ["trackio"]},
     "sample": {"env_config.ease": {"uniform": [0, 1]}},
     "samples": 3,
     "sample_seed": 6,

@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from tests.cli.calls import done
+from tests.cli.commands.test_train import figures
 from tests.cli.sweep.conftest import kill_once, succeed
 from trca.algorithms.learner.group import LearnersLostError
 from trca.cli.sweep.trial import SweepTrial
@@ -55,18 +56,10 @@ assert not results.errors, results.errors
 print(sorted(result.config["lambda_"] for result in results))
 print(sorted(result.metrics["training_iteration"] for result in results))
 """
-NOISE = ("seconds", "time", "timing", "tokens_per_second", "throughput", "restore", "memory_mb")
 
 
 def tuned(folder, name, command, *lambdas):
     return [sys.executable, "-c", TUNED, str(folder), name, command, *map(str, lambdas)]
-
-
-def metrics(path):
-    return [
-        {k: v for k, v in row.items() if not any(word in k for word in NOISE)}
-        for row in RunFolder(path).metrics()
-    ]
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +110,7 @@ def test_a_trial_is_continued_by_trca_train(trial, tmp_path):
     copy = shutil.copytree(trial, tmp_path / "mine", symlinks=True)
     command = [sys.executable, "-m", "trca", "train", "--resume", str(copy)]
     assert "What next:" in succeed([*command, "--iterations=4"])
-    assert metrics(copy)[:3] == metrics(trial)
+    assert figures(copy)[:3] == figures(trial)
     assert RunFolder(copy).checkpoint_iteration() == 4
 
 
@@ -128,7 +121,7 @@ def test_a_killed_experiment_is_restored_by_tune_without_a_gap(trial, tmp_path):
     kill_once(tuned(tmp_path, "killed", "start", 0.8), links.exists)
     assert RunFolder(killed).last_iteration() in (1, 2)
     assert succeed(tuned(tmp_path, "killed", "restore")).splitlines()[-1] == "[3]"
-    assert metrics(killed) == metrics(trial)
+    assert figures(killed) == figures(trial)
     (driver,) = read_lines(RunFolder(killed).failures)
     assert driver["action"].startswith("resumed after iteration")
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from trca.cli.run.new_settings import RunsOption
+from trca.cli.run.new_settings import EndpointOption, RolloutsArgument, RunsOption
 from trca.cli.show.console import console, make_writable, print_folded, refusing, use_one_thread
 from trca.common.registry import short_name
 
@@ -23,12 +23,7 @@ if TYPE_CHECKING:
 
 
 def diagnose(
-    run: Annotated[
-        str,
-        typer.Argument(
-            metavar="RUN", help="A run, or a .parquet file of trca evaluate --transcripts."
-        ),
-    ],
+    run: RolloutsArgument,
     config: Annotated[
         str | None,
         typer.Option(help="Config that names the environment of a file. [default: quickstart]"),
@@ -40,10 +35,7 @@ def diagnose(
         str | None,
         typer.Option(metavar="NAME", help="A model at --base-url that also labels transitions."),
     ] = None,
-    base_url: Annotated[
-        str | None,
-        typer.Option(help="Base URL of an OpenAI-compatible endpoint; the key is OPENAI_API_KEY."),
-    ] = None,
+    base_url: EndpointOption = None,
     transitions: Annotated[
         int, typer.Option(min=1, help="Transitions that --judge labels, of each role.")
     ] = 200,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trca.cli.run.new_settings import RunsOption
+from trca.cli.run.new_settings import RolloutsArgument, RunsOption
 from trca.cli.show.console import console, refusing, use_one_thread
 from trca.common.extras import missing_extra
 
@@ -23,12 +23,7 @@ if TYPE_CHECKING:
 
 
 def inspect(
-    run: Annotated[
-        str,
-        typer.Argument(
-            metavar="RUN", help="A run, or a .parquet file of trca evaluate --transcripts."
-        ),
-    ],
+    run: RolloutsArgument,
     iteration: Annotated[
         int | None, typer.Option(min=1, help="The iteration. [default: the last recorded]")
     ] = None,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from trca.cli.run.new_settings import RunsOption
+from trca.cli.run.new_settings import EndpointOption, RunsOption
 from trca.cli.show.console import console, percent, refusing, use_one_thread
 
 if TYPE_CHECKING:
@@ -47,10 +47,7 @@ def recredit(
         str | None,
         typer.Option(metavar="NAME", help="A model at --base-url answers the library's questions."),
     ] = None,
-    base_url: Annotated[
-        str | None,
-        typer.Option(help="Base URL of an OpenAI-compatible endpoint; the key is OPENAI_API_KEY."),
-    ] = None,
+    base_url: EndpointOption = None,
     output: Annotated[Path | None, typer.Option(help="File for the comparison, as JSON.")] = None,
     storage_path: RunsOption = "outputs",
 ) -> None:

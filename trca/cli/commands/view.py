@@ -75,9 +75,8 @@ def _export(runs: list[RecordedRun], path: Path, kind: Kind, iteration: int | No
         start |= {"at": [iteration] * len(runs), "reached": reached}
     data: dict[str, Any] = {"kind": kind, "runs": [], "stops": {kind: [start]}}
     for run, number in zip(runs, start["at"], strict=True):
-        groups = run.index(kind, number).groups
-        listed = run.groups(kind, number, 0, len(groups))
-        played = [group["group"] for group in groups if group["rollouts"]]
+        listed = run.groups(kind, number)
+        played = [group["group"] for group in listed["groups"] if group["rollouts"]]
         whole = {group: run.group(kind, number, group) for group in played}
         about = run.about() | {"iterations": {kind: [number]}}
         data["runs"].append({"about": about, "list": listed, "groups": whole})

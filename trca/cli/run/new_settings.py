@@ -45,6 +45,14 @@ StorageOption = Annotated[
 RunsOption = Annotated[
     str, typer.Option("--storage-path", help="Folder or URI that holds the runs.")
 ]
+RolloutsArgument = Annotated[
+    str,
+    typer.Argument(metavar="RUN", help="A run, or a .parquet file of trca evaluate --transcripts."),
+]
+EndpointOption = Annotated[
+    str | None,
+    typer.Option(help="Base URL of an OpenAI-compatible endpoint; the key is OPENAI_API_KEY."),
+]
 AutoResumeOption = Annotated[
     bool,
     typer.Option(

@@ -104,14 +104,10 @@ class RecordedRun:
         with self._indexing:
             return _listing(path, versions(path))
 
-    def groups(self, kind: Kind, iteration: int, start: int, count: int) -> dict[str, Any]:
-        """Part of the list of groups. Raises the errors of `index`."""
+    def groups(self, kind: Kind, iteration: int) -> dict[str, Any]:
+        """The list of groups. Raises the errors of `index`."""
         index = self.index(kind, iteration)
-        return {
-            "total": len(index.groups),
-            "operators": index.operators,
-            "groups": index.groups[start : start + count],
-        }
+        return {"operators": index.operators, "groups": index.groups}
 
     def group(self, kind: Kind, iteration: int, number: int) -> dict[str, Any]:
         """All data of a group. Raises the errors of `index`, or KeyError for an empty group.

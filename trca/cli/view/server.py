@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from hashlib import sha256
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
-from fastapi import FastAPI, HTTPException, Query, Request, Response
+from fastapi import FastAPI, HTTPException, Request, Response
 from fastapi.responses import JSONResponse
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
@@ -15,8 +15,6 @@ from trca.cli.view.runs import KINDS, RecordedRun, stops
 from trca.runs.rollout_files import Kind
 
 HOST: Final = "127.0.0.1"
-PAGE: Final = 250
-"""Most groups that one request lists."""
 _HEADERS: Final = {
     "Content-Security-Policy": POLICY,
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -69,14 +67,8 @@ def create_app(runs: Sequence[RecordedRun]) -> FastAPI:
         return JSONResponse(known, headers={"ETag": tag})
 
     @app.get("/api/runs/{number}/{kind}/{iteration}/groups")
-    def groups(
-        number: int,
-        kind: Kind,
-        iteration: int,
-        start: Annotated[int, Query(ge=0)] = 0,
-        count: Annotated[int, Query(ge=1, le=PAGE)] = PAGE,
-    ) -> dict[str, Any]:
-        return _asked(number, lambda run: run.groups(kind, iteration, start, count))
+    def groups(number: int, kind: Kind, iteration: int) -> dict[str, Any]:
+        return _asked(number, lambda run: run.groups(kind, iteration))
 
     @app.get("/api/runs/{number}/{kind}/{iteration}/groups/{group}")
     def group(number: int, kind: Kind, iteration: int, group: int) -> dict[str, Any]:

@@ -6,7 +6,7 @@ function fromFile(data) {
   return {
     kinds: [data.kind],
     about: async () => ({ runs: data.runs.map((run) => run.about), stops: data.stops }),
-    list: async (run, kind, iteration, seen) => seen(data.runs[run].list),
+    list: async (run) => data.runs[run].list,
     group: async (run, kind, iteration, number) => data.runs[run].groups[number],
   };
 }
@@ -29,16 +29,7 @@ function fromServer() {
       tag = reply.headers.get("ETag");
       return reply.status === 304 ? null : reply.json();
     },
-    // Gives page after page, so that the first groups show at once.
-    list: async (run, kind, iteration, seen) => {
-      const at = `api/runs/${run}/${kind}/${iteration}/groups`;
-      for (let start = 0, total = 1; start < total;) {
-        const page = await get(`${at}?start=${start}`);
-        seen(page);
-        start += page.groups.length || page.total;
-        total = page.total;
-      }
-    },
+    list: (run, kind, iteration) => get(`api/runs/${run}/${kind}/${iteration}/groups`),
     group: (run, kind, iteration, number) => {
       const path = `api/runs/${run}/${kind}/${iteration}/groups/${number}`;
       if (known.size > 40) known.clear();

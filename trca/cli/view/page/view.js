@@ -68,7 +68,7 @@ async function draw() {
     } else {
       const curve = () => el("section", { id: "picker" }, picker(now));
       if (`${now.kind} ${now.at}` !== listed) show("main", [curve(), el("p", { class: "quiet" }, "reading…")]);
-      await load(now, () => turn === turnOf && show("main", [curve(), listPage(now)]));
+      await load(now);
       if (turn === turnOf) show("main", [curve(), listPage(now)]);
     }
   } catch (error) {
@@ -107,19 +107,17 @@ function flat(nodes) {
 }
 
 // Reads the lists of the iterations that are shown, once.
-async function load(now, seen = () => {}) {
+async function load(now) {
   const name = `${now.kind} ${now.at}`;
   if (name === listed) return;
-  const fresh = runs.map(() => []);
-  lists = fresh;
-  await Promise.all(runs.map((run, k) => now.at[k] && source.list(k, now.kind, now.at[k], (page) => {
-    for (const group of page.groups) {
-      for (const each of group.rollouts) each.names = each.fired.map((n) => page.operators[n]);
-      fresh[k].push(group);
-    }
-    if (lists === fresh && page.groups.length < page.total && fresh[k].length <= page.groups.length) seen();
-  })));
-  if (lists === fresh) listed = name;
+  const turn = turnOf;
+  const fresh = await Promise.all(runs.map(async (run, k) => {
+    if (!now.at[k]) return [];
+    const { groups, operators } = await source.list(k, now.kind, now.at[k]);
+    for (const each of groups.flatMap((group) => group.rollouts)) each.names = each.fired.map((n) => operators[n]);
+    return groups;
+  }));
+  if (turn === turnOf) [lists, listed] = [fresh, name];
 }
 
 function heading(now) {
