@@ -67,7 +67,6 @@ def audit(
     - `trca audit my-policy --config webshop --set temperature=1`
     """
     use_one_thread()
-    from trca.algorithms.base.audit import rules_of
     from trca.cli.run.checkpoints import policy
     from trca.tune_configs.files import ConfigError, assignments
 
@@ -75,6 +74,8 @@ def audit(
         subject = policy(run_or_model, config, assignments(set_ or []))
         folder = output or subject.folder
         make_writable(folder)
+        from trca.algorithms.base.audit import rules_of  # imports PyTorch
+
         rules, skipped = rules_of(subject.settings, subject.checkpoint)
     log = folder / "logs" / "audit.log"
     try:
