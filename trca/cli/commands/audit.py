@@ -76,10 +76,11 @@ def audit(
         make_writable(folder)
         from trca.algorithms.base.audit import rules_of  # imports PyTorch
 
-        rules, skipped = rules_of(subject.settings, subject.checkpoint)
+        checkpoint = subject.checkpoint if subject.settings.critic_kind else None
+        rules, skipped = rules_of(subject.settings, checkpoint)
     log = folder / "logs" / "audit.log"
     try:
-        found = _measure(subject, rules, tasks, rollouts, playouts, seed, log)
+        found = _measure(subject, checkpoint, rules, tasks, rollouts, playouts, seed, log)
     except Exception as error:
         fail(f"{words(error)}.{log_words(log)}")
     unsorted = [(name, found.agreement(name)) for name in found.credit]
@@ -93,6 +94,7 @@ def audit(
 
 def _measure(
     subject: Policy,
+    checkpoint: Path | None,
     rules: dict[str, Any],
     tasks: int,
     rollouts: int,
@@ -110,6 +112,9 @@ def _measure(
 
         config = subject.algorithm_config()
         runner: Any = local_runner(config, BranchRunner)
+        if checkpoint:  # of the model that the run started from
+            config = subject.settings.algorithm_config()
+        learners = learners_of(runner, config, checkpoint)
         size = subject.settings.group_size
         _ = runner.loop  # loads the model, before the clock starts
         status.update(f"playing {tasks} groups of {size} rollouts")
@@ -123,9 +128,6 @@ def _measure(
             f"{subject.name}: {sum(each.won for each in played)} of {len(played)} rollouts won."
             f" About {states:,.0f} states, {states * playouts:,.0f} playouts, {minutes:.0f} minutes"
         )
-        if subject.checkpoint:  # of the model that the run started from
-            config = subject.settings.algorithm_config()
-        learners = learners_of(runner, config, subject.checkpoint)
         found = audit(
             runner,
             played,
