@@ -397,6 +397,9 @@ def test_a_run_that_is_through_or_changed_is_not_resumed(runs):
     common = ["train", "--resume=quickstart", f"--storage-path={folder}"]
     assert "give more --iterations" in refused(*common)
     assert "a resumed run keeps its settings" in refused(*common, "--seed=7")
+    same = folder / "quickstart" / "config.yaml"
+    again = ["train", str(same), "--name=quickstart", f"--storage-path={folder}", "--auto-resume"]
+    assert "quickstart is finished" in done(*again)  # a job that starts again has no work
 
 
 def test_a_dry_run_of_the_papers_preset_needs_neither_games_nor_model(tmp_path, monkeypatch):
