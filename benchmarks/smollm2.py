@@ -56,7 +56,7 @@ GAMES: Final = "small-{}"
 """Games of a panel, from its generator seed."""
 ALGORITHMS: Final = ("TRCA", "GRPO", "GiGPO")
 HELD_OUT: Final = 64
-"""Held-out tasks of every evaluation, one episode each."""
+"""Held-out tasks of every evaluation, one episode each; fewer if the split has fewer."""
 _SAME_EPISODES: Final = (
     *("iterations=20", "tasks_per_iteration=32", "minibatch_size=64", "micro_batch_tokens=2048"),
     *("lr=4e-4", "lora_rank=16", "evaluation_interval=10"),
@@ -296,7 +296,8 @@ def main() -> None:
     write_text(folder / f"{arguments.section}.md", text)
     kind = "generated" if arguments.games == GAMES else arguments.games
     title = f"SmolLM2-135M learns household tasks, on {kind} ALFWorld games"
-    about = f"seed {', '.join(map(str, arguments.panels))}; held out: {HELD_OUT} tasks"
+    played = max(each["played"] for each in starts.values())
+    about = f"seed {', '.join(map(str, arguments.panels))}; held out: {played} tasks"
     of_env = [word.removeprefix("env_config.") for word in arguments.set if "env_config." in word]
     about = "; ".join([about, *of_env])
     image = (ROOT / "docs" / "images" if arguments.docs else folder) / f"{arguments.section}.png"
