@@ -29,7 +29,7 @@ PYTEST = .venv/bin/pytest -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --maxproces
 WORDS ?=
 
 # Libraries with adapters in plugins/interop, and those of examples; each has a file in constraints/.
-LIBRARIES = trl openenv verifiers mcp verl skyrl scienceworld textarena tau2 textworld_express
+LIBRARIES = trl openenv verifiers mcp verl skyrl nemo_gym scienceworld textarena tau2 textworld_express
 
 # Tests of the plug-in.
 INTEROP = plugins/interop/tests
@@ -72,6 +72,7 @@ test-interop: .venv-interop/.ready
 	.venv-interop/mcp/bin/python -m pytest $(INTEROP)/test_mcp.py $(INTEROP)/test_docs.py
 	.venv-interop/verl/bin/python -m pytest $(INTEROP)/test_verl.py $(INTEROP)/test_docs.py
 	.venv-interop/skyrl/bin/python -m pytest $(INTEROP)/test_skyrl.py $(INTEROP)/test_docs.py
+	.venv-interop/nemo_gym/bin/python -m pytest $(INTEROP)/test_nemo_gym.py
 	.venv-interop/scienceworld/bin/python -m pytest examples/scienceworld/tests
 	.venv-interop/textarena/bin/python -m pytest examples/textarena/tests
 	.venv-interop/tau2/bin/python -m pytest -c examples/tau2_telecom/pyproject.toml examples/tau2_telecom/tests

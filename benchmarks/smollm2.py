@@ -3,13 +3,15 @@
     python benchmarks/smollm2.py --panels 71 72 --docs
     python benchmarks/smollm2.py --panels 72 73 --set env_config.max_steps=10 --section short
     python benchmarks/smollm2.py --panels 81 82 --device cuda --side-by-side 10 --section gpu
+    python benchmarks/smollm2.py --panels 91 --rows TRCA GRPO --games official --section official
 
-A panel is a generator seed, and the seed of the runs. For each panel ``trca train imitate`` makes a
+A panel is a generator seed, and the seed of the runs; with ``--games official`` all panels have the
+official games, and differ in the seed. For each panel ``trca train imitate`` makes a
 start, and each row trains from this start with ``embedded/smollm2``. Two further rows train the
 start with as many episodes and no rewards: *Imitation* imitates the demonstrator further, and
 *DAgger* imitates the demonstrator's labels of the policy's own states. ``trca evaluate`` measures
 the start itself on the same held-out tasks. ``--set`` changes the tasks of every row and of every
-evaluation, but not the imitation that makes the start.
+evaluation, but not the imitation that makes the start, which ``--start`` changes.
 
 The benchmark needs ``trca data smollm2`` and vLLM. Every process has one thread, and
 ``--side-by-side`` runs work at the same time. With ``--device cuda`` all runs share one GPU, and
@@ -50,10 +52,11 @@ from trca.common.markdown import markdown_table
 from trca.policies.weight_files import weights_hash
 
 CONFIG: Final = "embedded/smollm2"
-PANEL: Final = "env_config.games=small-{}"
+GAMES: Final = "small-{}"
+"""Games of a panel, from its generator seed."""
 ALGORITHMS: Final = ("TRCA", "GRPO", "GiGPO")
 HELD_OUT: Final = 64
-"""Held-out tasks of every evaluation, one episode each."""
+"""Held-out tasks of every evaluation, one episode each; fewer if the split has fewer."""
 _SAME_EPISODES: Final = (
     *("iterations=20", "tasks_per_iteration=32", "minibatch_size=64", "micro_batch_tokens=2048"),
     *("lr=4e-4", "lora_rank=16", "evaluation_interval=10"),
@@ -72,16 +75,16 @@ DEVICES: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 class RunFromStart(Job):
-    """A run that begins with the start of its panel."""
+    """A run that begins with the start of its panel; its first extra assignment has the games."""
 
     @property
     def settings(self) -> list[str]:
         """Assignments ``key=value`` that change the config."""
         return [
             f"seed={self.panel}",
-            PANEL.format(self.panel),
+            self.extra[0].format(self.panel),
             f"evaluation_tasks={HELD_OUT}",
-            *self.extra,
+            *self.extra[1:],
         ]
 
     def command(self) -> list[str]:
@@ -104,15 +107,21 @@ class Starts:
     Args:
         path: JSON file with the starts measured so far, created with the first start.
         folder: Folder of the models.
+        games: The assignment of the games of a panel.
         changed: Assignments ``key=value`` for the held-out tasks.
-        device: Assignments ``key=value`` for imitation and evaluation.
+        imitation: Assignments ``key=value`` for imitation.
     """
 
     def __init__(
-        self, path: Path, folder: Path, changed: Sequence[str], device: Sequence[str]
+        self,
+        path: Path,
+        folder: Path,
+        games: str,
+        changed: Sequence[str],
+        imitation: Sequence[str],
     ) -> None:
         self._path, self._folder = path, folder
-        self._changed, self._device = (*changed, *device), device
+        self._games, self._changed, self._imitation = games, changed, imitation
         self._stored: dict[str, dict[str, Any]] = (
             json.loads(path.read_text("utf-8")) if path.exists() else {}
         )
@@ -122,7 +131,8 @@ class Starts:
         key = " ".join((str(panel), *self._changed))
         if key not in self._stored:
             self.make(panel)
-            self._stored[key] = evaluate_start(self._folder, panel, self._changed)
+            tasks = (self._games.format(panel), *self._changed)
+            self._stored[key] = evaluate_start(self._folder, panel, tasks)
             write_text(self._path, json.dumps(self._stored, indent=1) + "\n")
         return self._stored[key]
 
@@ -135,7 +145,8 @@ class Starts:
         start = start_folder(self._folder, panel)
         if not (start / "model.safetensors").exists():
             run = self._folder / f"imitation-panel{panel}"
-            settings = (f"seed={panel}", PANEL.format(panel), "torch_threads=1", *self._device)
+            settings = (f"seed={panel}", self._games.format(panel), "torch_threads=1")
+            settings += (*self._imitation,)
             trca(
                 *("train", "imitate", "--name", run.name, "--storage-path", str(self._folder)),
                 *(part for each in settings for part in ("--set", each)),
@@ -157,7 +168,7 @@ def evaluate_start(folder: Path, panel: int, changed: Sequence[str]) -> dict[str
     """Returns the hash of a start's weights, and its won and played held-out tasks."""
     path = folder / f"start-panel{panel}-held-out{digest(changed)[:8] if changed else ''}"
     if not list(path.glob("*.json")):
-        settings = (f"seed={panel}", PANEL.format(panel), "torch_threads=1", *changed)
+        settings = (f"seed={panel}", "torch_threads=1", *changed)
         trca(
             *("evaluate", str(start_folder(folder, panel)), "--config", CONFIG),
             *("--tasks", str(HELD_OUT), "--output", str(path)),
@@ -230,6 +241,12 @@ def main() -> None:
         "--set", action="append", default=[], metavar="KEY=VALUE", help="a setting of every row"
     )
     parser.add_argument(
+        "--start", action="append", default=[], metavar="KEY=VALUE", help="a setting of imitation"
+    )
+    parser.add_argument(
+        "--games", default=GAMES, help="games of every panel, with {} for its seed [%(default)s]"
+    )
+    parser.add_argument(
         "--section", default="smollm2", help="section of docs/results*.md, and name of the image"
     )
     parser.add_argument("--side-by-side", type=int, default=2, help="runs at a time")
@@ -248,13 +265,17 @@ def main() -> None:
     results = RESULTS / "smollm2" if arguments.docs else folder
     for each in (folder, results):
         each.mkdir(parents=True, exist_ok=True)
-    stored = Starts(results / "starts.json", folder, arguments.set, device)
+    games = f"env_config.games={arguments.games}"
+    imitation = (*arguments.start, *device)
+    stored = Starts(results / "starts.json", folder, games, changed, imitation)
     curves = Curves(results / "runs.jsonl")
     jobs = {
         name: [
-            RunFromStart("imitate", "Imitation", (), panel, folder, (*IMITATIONS[name], *changed))
+            RunFromStart(
+                "imitate", "Imitation", (), panel, folder, (games, *IMITATIONS[name], *changed)
+            )
             if name in IMITATIONS
-            else RunFromStart(CONFIG, name, (), panel, folder, changed)
+            else RunFromStart(CONFIG, name, (), panel, folder, (games, *changed))
             for panel in arguments.panels
         ]
         for name in arguments.rows
@@ -273,8 +294,10 @@ def main() -> None:
     )
     print(text)
     write_text(folder / f"{arguments.section}.md", text)
-    title = "SmolLM2-135M learns household tasks, on generated ALFWorld games"
-    about = f"generator seed {', '.join(map(str, arguments.panels))}; held out: {HELD_OUT} tasks"
+    kind = "generated" if arguments.games == GAMES else arguments.games
+    title = f"SmolLM2-135M learns household tasks, on {kind} ALFWorld games"
+    played = max(each["played"] for each in starts.values())
+    about = f"seed {', '.join(map(str, arguments.panels))}; held out: {played} tasks"
     of_env = [word.removeprefix("env_config.") for word in arguments.set if "env_config." in word]
     about = "; ".join([about, *of_env])
     image = (ROOT / "docs" / "images" if arguments.docs else folder) / f"{arguments.section}.png"

@@ -92,7 +92,7 @@ def test_a_part_that_stays_old_is_named(pair):
     for _ in range(60):
         weights = pair.move()
     pair.engine.load_weights({**weights, last: old}, pair.version)
-    with pytest.raises(PushError, match="engine and trainer disagree: a log-probability"):
+    with pytest.raises(PushError, match="engine and trainer disagree: the log-probabilities"):
         pair.check(weights, weights)
 
 
@@ -106,6 +106,18 @@ def test_a_digest_knows_names_shapes_precisions_and_places():
     ]
     assert len({digest(w) for w in [weights, *others]}) == 5
     assert digest(dict(reversed(weights.items()))) == digest(weights)
+
+
+def test_rounding_of_one_token_in_bfloat16_is_no_disagreement(pair):
+    weights = pair.move()
+    pair.engine.load_weights(weights, pair.version)
+    canary = ask(pair.engine, pair.tokenizer, 1.0, digest(weights))
+    far = np.full(len(canary.ids), 0.5, np.float32)
+    rounded = np.where(np.arange(len(far)) == 3, far, 0)
+    sent = Sent(1, digest(weights), "bfloat16", canary.logprobs + rounded)
+    assert check(canary, sent, None) == pytest.approx(0.5 / len(far))
+    with pytest.raises(PushError, match=r"differ by 5.0e-01 on average, at most 3e-01"):
+        check(canary, replace(sent, logprobs=canary.logprobs + far), None)
 
 
 def test_an_answer_that_is_not_a_number_is_no_agreement(pair):

@@ -16,7 +16,7 @@ class Precision(NamedTuple):
     mismatch: float
     """Largest ``mismatch_kl`` of sampler and trainer before the first update."""
     push: float
-    """Largest difference of a canary's log-probability after a push; see `trca.policies.canary`."""
+    """Largest mean difference of a canary's log-probabilities; see `trca.policies.canary`."""
 
 
 DTYPES: Final = {"float32": Precision(4, 1e-5, 1e-4), "bfloat16": Precision(2, 0.02, 0.3)}

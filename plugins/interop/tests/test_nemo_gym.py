@@ -1,15 +1,23 @@
 """The rules for rows of NeMo Gym, as its agent of Gymnasium environments makes them."""
 
 import asyncio
+import json
+import re
+from contextlib import ExitStack
+from itertools import product
+from pathlib import Path
+from types import SimpleNamespace
+from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
+from fastapi import FastAPI, Request
 
 from foreign import LIBRARY, play
 from test_credit import OURS, ours
-from tests.toy import Rooms
-from trca.envs import make
-from trca_interop.credit import Credit, annotate
+from tests.envs.retrieval.servers import serving
+from tests.test_docs import blocks
+from trca_interop.credit import Credit
 from trca_interop.nemo_gym import step_advantages, token_advantages
 
 
@@ -84,39 +92,95 @@ def test_rows_that_lack_something_are_refused(played):
             token_advantages(credit, [row | change])
 
 
-class Server:
-    """An environment with the methods of ``GymnasiumServer``, as the docs show one."""
+def model(rng):
+    """A model server: it goes to a place that the last observation names."""
+    app = FastAPI()
 
-    def __init__(self):
-        self.sessions = {}
+    @app.post("/v1/responses")
+    async def respond(request: Request):
+        seen = (await request.json())["input"][-1]["content"]
+        text = (
+            f"<action>go to {rng.choice(re.findall('[a-z]+ [0-9]+', seen) or ['sofa 1'])}</action>"
+        )
+        tokens = [3] * int(rng.integers(1, 5))
+        return {
+            "id": "response",
+            "created_at": 0,
+            "model": "walker",
+            "object": "response",
+            "parallel_tool_calls": False,
+            "tool_choice": "auto",
+            "tools": [],
+            "output": [
+                {
+                    "id": "message",
+                    "type": "message",
+                    "role": "assistant",
+                    "status": "completed",
+                    "content": [{"type": "output_text", "text": text, "annotations": []}],
+                    "prompt_token_ids": [1, 2],
+                    "generation_token_ids": tokens,
+                    "generation_log_probs": [0.0] * len(tokens),
+                }
+            ],
+        }
 
-    async def reset(self, metadata, session_id=None):
-        env = make(Rooms, max_steps=6)
-        observation, _ = env.reset(options={"task": metadata["task"]})
-        self.sessions[session_id] = [env, observation, []]
-        return observation, {}
-
-    async def step(self, action, metadata, session_id=None):
-        env, seen, annotations = self.sessions[session_id]
-        transition = env.step(action)
-        annotations.append(annotate(len(annotations), seen, action, transition))
-        self.sessions[session_id][1] = transition[0]
-        return *transition[:4], {"trca": annotations}
+    return app
 
 
-def test_the_info_of_the_last_step_has_all_annotations():
-    server = Server()
+async def rollouts(environment, answers):
+    """Two rollouts of each of two tasks by NeMo Gym's agent, from its servers over HTTP."""
+    from nemo_gym.server_utils import GlobalAIOHTTPAsyncClientConfig as Settings
+    from nemo_gym.server_utils import ServerClient, set_global_aiohttp_client
+    from omegaconf import OmegaConf
+    from responses_api_agents.gymnasium_agent.app import (
+        GymnasiumAgent,
+        GymnasiumAgentConfig,
+        GymnasiumAgentRunRequest,
+    )
 
-    async def run(rollout):
-        _, info = await server.reset({"task": "train-0"}, rollout)
-        total, over, steps = 0.0, False, 0
-        while not over:
-            action = "take key" if rollout and steps else "go"
-            _, reward, terminated, truncated, info = await server.step(action, {}, rollout)
-            total, over, steps = total + reward, terminated or truncated, steps + 1
-        return {"_ng_task_index": 0, "_ng_rollout_index": rollout, "reward": total, "info": info}
+    place = {"host": "127.0.0.1", "port": 1}
+    client = ServerClient(head_server_config=place, global_config_dict=OmegaConf.create())
+    of_server = {**place, "entrypoint": "app.py"}
+    house = environment(config={"name": "house", **of_server}, server_client=client)
+    with ExitStack() as stack:
+        for name, app in {"house": house.setup_webserver(), "model": answers}.items():
+            url = urlsplit(stack.enter_context(serving(app)))
+            served = {"host": url.hostname, "port": url.port}
+            client.global_config_dict[name] = {"any": {"any": served}}
+        config = GymnasiumAgentConfig(
+            name="agent",
+            **of_server,
+            resources_server={"type": "resources_servers", "name": "house"},
+            model_server={"type": "responses_api_models", "name": "model"},
+            max_steps=4,
+        )
+        agent, rows = GymnasiumAgent(config=config, server_client=client), []
+        async with set_global_aiohttp_client(Settings()):
+            for task, rollout in product(range(2), range(2)):
+                body = GymnasiumAgentRunRequest(
+                    responses_create_params={"input": "Act."}, seed=task
+                )
+                done = await agent.run(SimpleNamespace(cookies={}), body)
+                indices = {"_ng_task_index": task, "_ng_rollout_index": rollout}
+                rows.append(done.model_dump(mode="json") | indices)
+    return rows
 
-    rows = [asyncio.run(run(rollout)) for rollout in range(2)]
-    lost, won = step_advantages(Credit.bind("gigpo"), rows)
-    assert rows[1]["reward"] == 1 > rows[0]["reward"]
-    assert won.min() > 0 > lost.max()
+
+def test_the_environment_of_the_docs_gives_rows_that_are_credited(tmp_path, monkeypatch):
+    pytest.importorskip("nemo_gym", reason="make test-interop runs it, with NeMo Gym")
+    code = [block.code for block in blocks("docs/interop_credit.md")]
+    (environment,) = (each for each in code if "GymnasiumServer" in each)
+    (rule,) = (each for each in code if "trca_interop.nemo_gym" in each)
+    names = {}
+    exec(environment, names)
+    rows = asyncio.run(rollouts(names["Household"], model(np.random.default_rng(0))))
+    monkeypatch.chdir(tmp_path)
+    Path("rollouts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    exec(rule, names)
+    assert [len(row["info"]["trca"]) for row in names["rows"]] == [4] * 4
+    assert len({step["observation"] for row in rows for step in row["info"]["trca"]}) > 4
+    assert np.concatenate(step_advantages(names["credit"], names["rows"])).any()
+    for row, advantages in zip(rows, names["advantages"], strict=True):
+        items = [item for item in row["response"]["output"] if "generation_token_ids" in item]
+        assert [len(each) for each in advantages] == [len(i["generation_token_ids"]) for i in items]

@@ -6,7 +6,7 @@ of `GymnasiumServer` therefore returns the annotations of all steps so far with 
     return observation, reward, terminated, truncated, {"trca": self.annotations[session_id]}
 
 `token_advantages` credits the rows; see docs/interop_credit.md. Written for the source of NeMo Gym
-0.7.0, whose package needs Python 3.13.14.
+0.7.0, and tested with NeMo Gym 0.4.0.
 """
 
 from __future__ import annotations

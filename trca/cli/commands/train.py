@@ -132,6 +132,9 @@ def train(
         elif auto_resume and RunFolder.exists(named, storage_path):
             run = RunFolder.open(named, storage_path)
             given = _longer(run, new_settings(config, given))
+            if not given and run.status().get("state") == "finished":
+                console.print(f"{run.address} is finished: give more --iterations to train longer")
+                return
         if run:
             base, source = _resumed(run, given), f"{run.name}/config.yaml"
         else:
