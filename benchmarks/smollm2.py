@@ -6,12 +6,13 @@
     python benchmarks/smollm2.py --panels 91 --rows TRCA GRPO --games official --section official
 
 A panel is a generator seed, and the seed of the runs; with ``--games official`` all panels have the
-official games, and differ in the seed. For each panel ``trca train imitate`` makes a
-start, and each row trains from this start with ``embedded/smollm2``. Two further rows train the
-start with as many episodes and no rewards: *Imitation* imitates the demonstrator further, and
-*DAgger* imitates the demonstrator's labels of the policy's own states. ``trca evaluate`` measures
-the start itself on the same held-out tasks. ``--set`` changes the tasks of every row and of every
-evaluation, but not the imitation that makes the start, which ``--start`` changes.
+official games, and differ in the seed. Other games need another ``--output``. For each panel
+``trca train imitate`` makes a start, and each row trains from this start with ``embedded/smollm2``.
+Two further rows train the start with as many episodes and no rewards: *Imitation* imitates the
+demonstrator further, and *DAgger* imitates the demonstrator's labels of the policy's own states.
+``trca evaluate`` measures the start itself on the same held-out tasks. ``--set`` changes the tasks
+of every row and of every evaluation, but not the imitation that makes the start, which ``--start``
+changes.
 
 The benchmark needs ``trca data smollm2`` and vLLM. Every process has one thread, and
 ``--side-by-side`` runs work at the same time. With ``--device cuda`` all runs share one GPU, and
@@ -128,10 +129,10 @@ class Starts:
 
     def __getitem__(self, panel: int) -> dict[str, Any]:
         """Returns ``weights``, ``won`` and ``played``, and measures a start that is not stored."""
-        key = " ".join((str(panel), *self._changed))
+        tasks = (self._games.format(panel), *self._changed)
+        key = " ".join((str(panel), *tasks))
         if key not in self._stored:
             self.make(panel)
-            tasks = (self._games.format(panel), *self._changed)
             self._stored[key] = evaluate_start(self._folder, panel, tasks)
             write_text(self._path, json.dumps(self._stored, indent=1) + "\n")
         return self._stored[key]
@@ -145,8 +146,8 @@ class Starts:
         start = start_folder(self._folder, panel)
         if not (start / "model.safetensors").exists():
             run = self._folder / f"imitation-panel{panel}"
-            settings = (f"seed={panel}", self._games.format(panel), "torch_threads=1")
-            settings += (*self._imitation,)
+            games = self._games.format(panel)
+            settings = (f"seed={panel}", games, "torch_threads=1", *self._imitation)
             trca(
                 *("train", "imitate", "--name", run.name, "--storage-path", str(self._folder)),
                 *(part for each in settings for part in ("--set", each)),
@@ -154,9 +155,8 @@ class Starts:
                 "--auto-resume",
             )
             trca("export", str(run), "--to", str(start))
-        stored = {
-            each["weights"] for key, each in self._stored.items() if key.split()[0] == str(panel)
-        }
+        same = [str(panel), self._games.format(panel)]
+        stored = {each["weights"] for key, each in self._stored.items() if key.split()[:2] == same}
         if stored - {weights_hash(str(start))}:
             raise SystemExit(
                 f"{start} has other weights than the start of the stored curves of panel {panel}:"
@@ -164,11 +164,11 @@ class Starts:
             )
 
 
-def evaluate_start(folder: Path, panel: int, changed: Sequence[str]) -> dict[str, Any]:
+def evaluate_start(folder: Path, panel: int, tasks: Sequence[str]) -> dict[str, Any]:
     """Returns the hash of a start's weights, and its won and played held-out tasks."""
-    path = folder / f"start-panel{panel}-held-out{digest(changed)[:8] if changed else ''}"
+    path = folder / f"start-panel{panel}-held-out{digest(tasks)[:8]}"
     if not list(path.glob("*.json")):
-        settings = (f"seed={panel}", "torch_threads=1", *changed)
+        settings = (f"seed={panel}", "torch_threads=1", *tasks)
         trca(
             *("evaluate", str(start_folder(folder, panel)), "--config", CONFIG),
             *("--tasks", str(HELD_OUT), "--output", str(path)),
