@@ -57,6 +57,20 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+_outside: list[str] = []
+"""Errors outside of tests, which end a process of the tests."""
+
+
+def pytest_internalerror(excrepr: object) -> None:
+    _outside.append(str(excrepr))
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Tells the cause last, because often only the end of a log is kept."""
+    if _outside and not hasattr(config, "workerinput"):
+        print("", "An error outside of the tests:", *_outside[0].splitlines()[-20:], sep="\n")
+
+
 STUCK_S = 900
 """Seconds after which a test is stuck."""
 
