@@ -65,7 +65,7 @@ class Rejudge:
         self._judge = Judge(library.deterministic, *types)
         # Steps of each operator by recorded judgment (0, 1, _UNKNOWN) and new judgment.
         self._tables = np.zeros((len(library.ids), 3, 2), dtype=np.int64)
-        self._steps = 0
+        self._missing = np.zeros(len(library.ids), dtype=np.int64)
 
     def __call__(self, rollouts: Sequence[Rollout]) -> list[Rollout]:
         """Returns the rollouts with the judgments of the library, without incomplete rollouts.
@@ -87,11 +87,12 @@ class Rejudge:
             if operator.judge and self._ask:
                 prompts = [transition_prompt(*place, operator.judge) for place in places]
                 rows[:, number] = self._ask(prompts)
-        complete, start = [], 0
+        complete, start, kept = [], 0, np.ones(len(rows), dtype=bool)
         for rollout in rollouts:
             start, part = start + len(rollout.steps), rows[start : start + len(rollout.steps)]
             if (part == UNLABELLED).any():
                 self.left_out += 1
+                kept[start - len(part) : start] = False
                 continue
             fired = np.zeros(len(self.library.ids), dtype=bool)
             for row in part:
@@ -101,36 +102,33 @@ class Rejudge:
                 for step, row in zip(rollout.steps, part.astype(np.uint8), strict=True)
             ]
             complete.append(replace(rollout, operators=self.library.ids, steps=steps))
-        self._count(rows, places)
-        return complete
-
-    def _count(self, rows: NDArray[np.int64], places: Sequence[tuple[Rollout, int]]) -> None:
-        operators = places[0][0].operators
-        recorded = np.array([rollout.steps[number].judgments for rollout, number in places], int)
-        self._steps += len(rows)
+        self._missing += (rows == UNLABELLED).sum(axis=0)
+        operators = rollouts[0].operators
+        former = np.array([rollout.steps[number].judgments for rollout, number in places], int)
         for number, name in enumerate(self.library.ids):
-            answered = rows[:, number] != UNLABELLED
-            known = name in operators
-            before = recorded[answered, operators.index(name)] if known else _UNKNOWN
-            np.add.at(self._tables[number], (before, rows[answered, number]), 1)
+            before = former[kept, operators.index(name)] if name in operators else _UNKNOWN
+            np.add.at(self._tables[number], (before, rows[kept, number]), 1)
+        return complete
 
     def agreement(self) -> dict[str, dict[str, float]]:
         """Compares the new judgments with the recorded operator of the same name, by operator.
 
         Returns:
-            ``missing``, the number of steps without a judgment, which the rest excludes; ``before``
-            and ``now``, the shares of steps on which the operators fire; ``equal``, the share of
-            equal judgments; ``kappa``, Cohen's kappa. NaN without such an operator.
+            ``missing``, the number of steps without a judgment, whose rollouts the rest excludes;
+            ``before`` and ``now``, the shares of steps on which the operators fire; ``equal``, the
+            share of equal judgments; ``kappa``, Cohen's kappa. NaN without such an operator.
         """
         return {
             name: {
-                "missing": self._steps - int(table.sum()),
+                "missing": int(missing),
                 "before": _share(table[1].sum(), table[:_UNKNOWN].sum()),
                 "now": _share(table[:, 1].sum(), table.sum()),
                 "equal": _share(table.trace(), table[:_UNKNOWN].sum()),
                 "kappa": cohens_kappa(table[:_UNKNOWN]),
             }
-            for name, table in zip(self.library.ids, self._tables, strict=True)
+            for name, table, missing in zip(
+                self.library.ids, self._tables, self._missing, strict=True
+            )
         }
 
 

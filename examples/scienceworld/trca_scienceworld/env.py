@@ -13,6 +13,7 @@ import numpy as np
 
 from trca.envs import Outcome, TextEnv
 from trca.envs.panel import no_task
+from trca.envs.text_env import OracleError
 from trca_scienceworld.adapter import ScienceAdapter
 from trca_scienceworld.demonstrator import next_action
 from trca_scienceworld.reading import choices, refused, write_page
@@ -137,7 +138,7 @@ class ScienceWorld(TextEnv):
         """The next action of the benchmark's own solution, which starts in the first state.
 
         Raises:
-            ValueError: After an action that is not the solution's.
+            OracleError: After an action that is not the solution's.
         """
         if self._gold is None:
             self._gold = self._simulator.gold(*self._task, self._simplifications)
@@ -145,7 +146,7 @@ class ScienceWorld(TextEnv):
                 self._simulator.act(action)
         step = len(self._actions)
         if tuple(self._actions) != self._gold[:step]:
-            raise ValueError("the oracle knows a solution from the first state only: reset first")
+            raise OracleError("the oracle knows a solution from the first state only: reset first")
         return self._gold[step] if step < len(self._gold) else "wait1"
 
     def demonstrator_action(self) -> str:

@@ -14,6 +14,7 @@ import numpy as np
 
 from trca.envs import Outcome, ToolEnv, ToolError
 from trca.envs.panel import no_task
+from trca.envs.text_env import OracleError
 from trca.envs.tool_calls import write_calls
 from trca.envs.tool_env import Tool
 from trca_tau2.adapter import TicketAdapter
@@ -151,12 +152,12 @@ class Tau2Telecom(ToolEnv):
         """The next gold action of the benchmark, which starts in the first state.
 
         Raises:
-            ValueError: After an action that is not the solution's.
+            OracleError: After an action that is not the solution's.
         """
         gold = self.gold_actions
         step = len(self._actions)
         if tuple(self._actions) != gold[:step]:
-            raise ValueError("the oracle knows a solution from the first state only: reset first")
+            raise OracleError("the oracle knows a solution from the first state only: reset first")
         return gold[step]
 
     @property

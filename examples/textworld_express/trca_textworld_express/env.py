@@ -12,6 +12,7 @@ import numpy as np
 
 from trca.envs import Outcome, TextEnv
 from trca.envs.panel import no_task
+from trca.envs.text_env import OracleError
 from trca_textworld_express.adapter import CookingAdapter
 from trca_textworld_express.demonstrator import next_action
 from trca_textworld_express.reading import refused, write_page
@@ -159,7 +160,7 @@ class CookingWorld(TextEnv):
         """The next action of the benchmark's own solution, which starts in the first state.
 
         Raises:
-            ValueError: After an action that is not the solution's.
+            OracleError: After an action that is not the solution's.
         """
         if self._gold is None:
             self._gold = self._simulator.gold(*self._task)
@@ -167,7 +168,7 @@ class CookingWorld(TextEnv):
                 self._simulator.act(action)
         step = len(self._actions)
         if tuple(self._actions) != self._gold[:step]:
-            raise ValueError("the oracle knows a solution from the first state only: reset first")
+            raise OracleError("the oracle knows a solution from the first state only: reset first")
         return self._gold[step] if step < len(self._gold) else "look around"
 
     def demonstrator_action(self) -> str:

@@ -90,6 +90,8 @@ def test_rows_that_lack_something_are_refused(played):
     ):
         with pytest.raises(ValueError, match=words):
             token_advantages(credit, [row | change])
+    with pytest.raises(ValueError, match="2 rollouts of group 0 have the id 0"):
+        step_advantages(credit, [row, row])
 
 
 def model(rng):

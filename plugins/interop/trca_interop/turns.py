@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Sequence
 from typing import Any
 
@@ -27,7 +28,13 @@ def turn_advantages(
 
     Returns:
         N arrays, float64 (T,) each.
+
+    Raises:
+        ValueError: If two rollouts of a group have one id.
     """
+    for (group, rollout), number in Counter(zip(groups, rollouts, strict=True)).items():
+        if number > 1:
+            raise ValueError(f"{number} rollouts of group {group} have the id {rollout}")
     lengths = [len(turns) for turns in annotations]
     # a token for each turn, with a gap before the next
     mask = np.arange(2 * max(lengths, default=0)) < 2 * np.array(lengths)[:, None]

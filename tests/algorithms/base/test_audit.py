@@ -136,14 +136,25 @@ def test_an_environment_with_chance_is_refused(make_runner):
     runner.stop()
 
 
-def test_a_missing_playout_is_an_error(make_runner):
+def test_a_rollout_with_a_missing_playout_is_left_out(make_runner):
     runner = make_runner()
     rollouts = sample(runner, tasks=2, size=2, seed=0)
+    whole = audit(runner, rollouts, {}, branched=4, playouts=4, seed=0)
     runner.stop()
-    lost = make_runner(broken=[rollouts[0].task_id])
-    with pytest.raises(ValueError, match=r"is missing: .*the door of"):
-        audit(lost, rollouts, {}, branched=4, playouts=4, seed=0)
-    lost.stop()
+    tasks = list(dict.fromkeys(rollout.task_id for rollout in rollouts))
+    runner = make_runner(broken=tasks[:1])
+    found = audit(runner, rollouts, {}, branched=4, playouts=4, seed=0)
+    kept = np.isin(whole.rollout, [2, 3])
+    assert set(found.rollout) == {2, 3}
+    assert found.executed.tolist() == whole.executed[kept].tolist()
+    assert {failure.task_id for failure in found.lost} == {tasks[0]}
+    assert "the door of" in found.lost[0].reason
+    assert sum(failure.rollouts for failure in found.lost) == whole.playouts - found.playouts
+    runner.stop()
+    runner = make_runner(broken=tasks)
+    with pytest.raises(ValueError, match=r"every rollout has a missing playout: .*the door of"):
+        audit(runner, rollouts, {}, branched=4, playouts=4, seed=0)
+    runner.stop()
 
 
 def test_a_teacher_leaves_later_turns_to_the_policy(runner):

@@ -9,6 +9,7 @@ from ray.rllib.core import DEFAULT_MODULE_ID
 
 from tests.algorithms.learner.test_rows import random_rows
 from trca.algorithms import GRPOConfig, HCAPOConfig, HiPERConfig, TRCAConfig, TurnPPOConfig, export
+from trca.algorithms.base.audit import BranchRunner, sample
 from trca.algorithms.base.evaluation import evaluate_panel, local_runner
 from trca.algorithms.credit import bind_credit
 from trca.algorithms.learner.rows import join_roles
@@ -120,6 +121,13 @@ def test_records_have_the_instruction_where_a_role_is_not_shown_it(make_config, 
     runner.stop()
     assert "take the key." not in prompt
     assert [r.instruction for r in rollouts] == ["take the key."] * 2
+
+
+def test_an_audit_refuses_a_team_before_it_plays(make_team):
+    runner = local_runner(make_team(), BranchRunner)
+    with pytest.raises(ValueError, match="one agent, not of planner and executor"):
+        sample(runner, tasks=2, size=2, seed=0)
+    runner.stop()
 
 
 def test_a_record_of_the_only_agent_says_nothing_of_teams(make_config):

@@ -31,7 +31,8 @@ from trca.algorithms.rollouts.batch import GroupRequest
 from trca.algorithms.rollouts.env_runner import TextEnvRunner
 from trca.algorithms.rollouts.recording import Teacher, View
 from trca.algorithms.settings.parameters import TextParameters, parameter_models, switch
-from trca.records import Bools, Floats, Ints, Rollout, StepBatch, refuse_teams
+from trca.records import Bools, Floats, Ints, Rollout, StepBatch
+from trca.records.rollout import Failure
 from trca.runs.success_tables import rank_correlation
 
 if TYPE_CHECKING:
@@ -90,6 +91,7 @@ class Audit:
     rollout: Ints  # int64 (S,), number of the rollout
     fired: Bools  # bool (S, 4), the types of the step, in the order of STEP_TYPES
     playouts: int
+    lost: Sequence[Failure]  # missing playouts; their rollouts are left out
 
     @property
     def sure(self) -> Bools:
@@ -176,12 +178,12 @@ def rules_of(
 def learners_of(
     runner: BranchRunner, config: TextAlgorithmConfig, checkpoint: Path | None = None
 ) -> TextLearnerGroup:
-    """A learner in this process, which scores tokens and gives values.
+    """A learner in this process, which scores tokens and gives values, without a reference policy.
 
     The learner has the weights of the checkpoint, or those of the config's model.
     """
     config = config.copy(copy_frozen=False).learners(num_learners=0, num_gpus_per_learner=0)
-    config.validate()
+    config.training(kl_coeff=0.0, kl_coeff_format=0.0).validate()
     learners = config.build_learner_group(spaces=runner.get_spaces())
     if checkpoint:
         learners.restore_from_path(checkpoint / COMPONENT_LEARNER_GROUP)
@@ -196,6 +198,10 @@ def sample(runner: BranchRunner, tasks: int, size: int, seed: int) -> list[Rollo
     """
     if runner.config.settings.agent_program:
         raise ValueError("trca audit branches episodes, and agent_program plays them: leave it out")
+    if len(agents := runner.operators()) > 1:
+        raise ValueError(
+            f"trca audit branches episodes of one agent, not of {' and '.join(agents)}"
+        )
     panel = runner.panel(runner.config.settings.train_split)
     groups = [
         GroupRequest(k, task, panel.split, size, ("audit", seed), progress=1.0)
@@ -204,7 +210,6 @@ def sample(runner: BranchRunner, tasks: int, size: int, seed: int) -> list[Rollo
     batch = runner.sample(groups=groups)
     if not batch.rollouts:
         raise ValueError(f"every rollout is missing: {batch.failures[0].reason}")
-    refuse_teams(batch.rollouts, "trca audit")
     return batch.rollouts
 
 
@@ -222,16 +227,16 @@ def audit(
     """Measures A(t) on some rollouts, and credits all rollouts by each rule.
 
     Draws ``branched`` rollouts at random, and plays each of their states to the end ``playouts``
-    times. ``learners`` score tokens for rules that need them. ``progress`` receives the number of
-    finished states, and of all states.
+    times. A rollout with a missing playout is left out. ``learners`` score tokens for rules that
+    need them. ``progress`` receives the number of finished states, and of all states.
 
     Raises:
-        ValueError: If an environment does not replay exactly, or playouts are missing.
+        ValueError: If an environment does not replay exactly, or no rollout has all playouts.
     """
     rng = np.random.default_rng(seed)
     chosen = sorted(rng.permutation(len(rollouts))[:branched].tolist())
     chosen = [number for number in chosen if rollouts[number].steps]
-    values = dict[tuple[object, ...], Floats]()
+    values, lost = dict[tuple[object, ...], Floats](), list[Failure]()
     states = {
         _state(rollouts[number], turn): (rollouts[number], turn)
         for number in chosen
@@ -240,8 +245,17 @@ def audit(
     live, waiting = max(1, LIVE // playouts), list(states.items())
     for start in range(0, len(states), live):
         some = dict(waiting[start : start + live])
-        values |= zip(some, _playouts(runner, some.values(), playouts, (seed, start)), strict=True)
+        found, failures = _playouts(runner, some.values(), playouts, (seed, start))
+        values |= {key: scores for key, scores in zip(some, found, strict=True) if len(scores)}
+        lost += failures
         progress(min(start + live, len(states)), len(states))
+    chosen = [
+        number
+        for number in chosen
+        if all(_state(rollouts[number], t) in values for t in range(len(rollouts[number].steps)))
+    ]
+    if lost and not chosen:
+        raise ValueError(f"every rollout has a missing playout: {lost[0].reason}")
     parts = [_executed(rollouts[number], values, playouts) for number in chosen]
     executed, error, halves = (np.concatenate(part, axis=-1) for part in zip(*parts, strict=True))
     operators = next(iter(runner.operators().values()))
@@ -265,7 +279,8 @@ def audit(
         group=batch.group[rows],
         rollout=batch.rollout[rows],
         fired=np.column_stack([fired, ~fired.any(axis=1)]),
-        playouts=len(states) * playouts,
+        playouts=len(values) * playouts,
+        lost=lost,
     )
 
 
@@ -276,8 +291,11 @@ def _state(rollout: Rollout, turn: int) -> tuple[object, ...]:
 
 def _playouts(
     runner: BranchRunner, states: Iterable[tuple[Rollout, int]], count: int, key: tuple[int, int]
-) -> list[Floats]:
-    """The scores of playouts from the states before turns of rollouts, float64 (count,) each."""
+) -> tuple[list[Floats], list[Failure]]:
+    """The scores of playouts from the states before turns of rollouts, and the missing playouts.
+
+    Scores are float64 (count,), or (0,) for a state with a missing playout.
+    """
     branches, requests, scores = runner.branches.responses, list[GroupRequest](), []
     for number, (rollout, turn) in enumerate(states):
         requests.append(
@@ -294,11 +312,10 @@ def _playouts(
         )
         branches.append([step.response_ids for step in rollout.steps[:turn]])
     batch = runner.sample(groups=requests)
-    if batch.failures:
-        lost = batch.failures[0]
-        raise ValueError(f"a playout of task {lost.task_id!r} is missing: {lost.reason}")
+    lost = {failure.group for failure in batch.failures}
     for number, (rollout, turn) in enumerate(states):
-        observed, played = rollout.steps[turn], batch.rollouts[number * count :][:count]
+        observed = rollout.steps[turn]
+        played = [r for r in batch.rollouts if r.group == number and number not in lost]
         for step in (each.steps[turn] for each in played):
             if step.observation != observed.observation or not np.array_equal(
                 step.prompt_ids, observed.prompt_ids
@@ -309,7 +326,7 @@ def _playouts(
                     " but the task and the actions"
                 )
         scores.append(np.array([each.score for each in played]))
-    return scores
+    return scores, batch.failures
 
 
 def _executed(

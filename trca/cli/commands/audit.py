@@ -164,6 +164,12 @@ def _print(found: Audit, agreements: dict[str, Agreement], skipped: dict[str, st
         f" correlation of about {found.ceiling():.2f}."
     )
     console.print(table, soft_wrap=False)
+    if found.lost:
+        missing = sum(each.rollouts for each in found.lost)
+        warn(
+            f"playouts without a score: {missing}. Their rollouts are left out. The first:"
+            f" {found.lost[0].reason}"
+        )
     for name, reason in skipped.items():
         console.print(f"{name} is left out: {reason}", markup=False, style="dim")
     if found.ceiling() < _SETTLED:
