@@ -36,8 +36,8 @@ def test_a_build_that_dies_leaves_nothing_but_the_lock(tmp_path):
 
 
 def test_the_draft_of_a_killed_build_is_discarded(tmp_path):
-    (tmp_path / "made.draft").mkdir()
-    (tmp_path / "made.draft" / "half").touch()
+    (tmp_path / ".made.part").mkdir()
+    (tmp_path / ".made.part" / "half").touch()
     folder = build_once(tmp_path / "made", write("whole"))
     assert [path.name for path in folder.iterdir()] == ["text"]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 from collections.abc import Callable
 from functools import lru_cache, wraps
 from pathlib import Path
@@ -13,6 +12,8 @@ from typing import Any, TypeVar
 
 import platformdirs
 from filelock import FileLock
+
+from trca.common.files import writing_folder
 
 Result = TypeVar("Result")
 
@@ -48,16 +49,9 @@ def build_once(
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(folder.with_name(f"{folder.name}.lock")):
-            draft = folder.with_name(f"{folder.name}.draft")
-            shutil.rmtree(draft, ignore_errors=True)
             if not complete(folder):
-                draft.mkdir()
-                try:
+                with writing_folder(folder) as draft:
                     build(draft)
-                    shutil.rmtree(folder, ignore_errors=True)
-                    draft.rename(folder)
-                finally:
-                    shutil.rmtree(draft, ignore_errors=True)
     except PermissionError as error:
         raise PermissionError(
             f"{folder.parent}: cannot write here ({error.strerror}): set TRCA_CACHE to a writable"

@@ -120,7 +120,7 @@ def test_what_a_killed_build_left_is_cleared_away(tmp_path):
     open_store(source, tmp_path)
     whole = place(source, tmp_path)
     (whole / "products" / "records.npy").unlink()
-    whole.rename(whole.with_name(f"{whole.name}.draft"))
+    whole.rename(whole.with_name(f".{whole.name}.part"))
     assert len(open_store(source, tmp_path)) == COUNT
     assert {path.suffix for path in tmp_path.iterdir()} == {"", ".lock"}
 
