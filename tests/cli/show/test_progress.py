@@ -24,17 +24,18 @@ def test_without_a_terminal_every_iteration_is_one_row_under_one_head():
     out = io.StringIO()
     with Progress(Console(file=out, soft_wrap=True), "run", 10) as progress:
         progress.stage("building")
+        progress.earlier([])
         progress.show(row(1))
         progress.show(row(2, **{"evaluation/success_rate": 0.5}))
     lines = out.getvalue().splitlines()
-    assert lines[0] == "building ..."
-    assert [" ".join(line.split()) for line in lines[1:]] == [
+    assert lines[:2] == ["building ...", "iteration 1 ..."]
+    assert [" ".join(line.split()) for line in lines[2:]] == [
         "iteration success held out readable score r^F r^B seconds left",
         "1/10 25.0% - 98.0% 0.25 -0.100 0.200 2.0 0:18",
         "2/10 25.0% 50.0% 98.0% 0.25 -0.100 0.200 2.0 0:16",
     ]
-    assert len({len(line) for line in lines[1:]}) == 1
-    assert len(lines[1]) <= 80
+    assert len({len(line) for line in lines[2:]}) == 1
+    assert len(lines[2]) <= 80
     assert "\x1b" not in out.getvalue()
 
 
