@@ -4,12 +4,13 @@ import gc
 import os
 import signal
 import socket
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import suppress
 from importlib.util import find_spec
 from random import SystemRandom
 from tempfile import TemporaryDirectory
 from types import FrameType
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -69,6 +70,20 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     """Tells the cause last, because often only the end of a log is kept."""
     if _outside and not hasattr(config, "workerinput"):
         print("", "An error outside of the tests:", *_outside[0].splitlines()[-20:], sep="\n")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_report_to_serializable() -> Generator[None, Any, Any]:
+    """A report with half of a surrogate pair would end the process of the tests."""
+    return _encodable((yield))
+
+
+def _encodable(data: Any) -> Any:
+    if isinstance(data, dict):
+        return {name: _encodable(value) for name, value in data.items()}
+    if isinstance(data, list | tuple):
+        return type(data)(map(_encodable, data))
+    return data.encode(errors="backslashreplace").decode() if isinstance(data, str) else data
 
 
 STUCK_S = 900
