@@ -121,6 +121,8 @@ def test_a_call_that_does_not_fit_is_an_error_for_the_agent(env, call, error):
         ((tool("a", "", {"b": {"type": 5}}),), "malformed"),
         ((tool("a", "", {"b": {}, "c": {"enum": 5}}),), "malformed"),
         ((tool("a", "", {}, [["b"]]),), "malformed"),
+        ((tool("a", "", {"order": DIGIT}, "order"),), "required is 'order': give a list"),
+        ((tool("a", "", {"order": DIGIT}, ["oder"]),), r"required is \['oder'\]: give a list"),
     ],
 )
 def test_tools_whose_calls_would_fail_are_refused_at_reset(declared, error, monkeypatch):
@@ -149,8 +151,14 @@ def test_the_roles_of_a_game_get_the_rewards_of_all_calls(env, monkeypatch):
     assert info["rewards"] == {"a": 1.5, "b": -1.0}
 
 
-def test_a_schema_may_allow_any_argument(env):
+@pytest.mark.parametrize("anything", [True, {}])
+def test_a_schema_may_allow_any_argument(monkeypatch, anything):
+    declared = tool("say", "", {}, ["a"])
+    declared["function"]["parameters"]["additionalProperties"] = anything
+    monkeypatch.setattr(Safe, "tools", (declared,))
+    env = make_started(make(Safe))
     assert env.step(calls(("say", {"a": 1})))[0] == 'You say {"a": 1}.'
+    assert "lacks the argument 'a'" in env.step(calls(("say", {"b": 1})))[0]
 
 
 @pytest.mark.parametrize(
@@ -170,10 +178,53 @@ def test_a_schema_may_allow_any_argument(env):
     ],
 )
 def test_a_string_becomes_a_value_where_the_schema_allows_no_strings(kinds, text, value):
-    env = make_started(make(say_env(kinds), render_mode="ansi"))
+    env = make_started(make(say_env({"type": kinds}), render_mode="ansi"))
     env.step(calls(("say", {"a": text})))
     assert env.unwrapped.called == [("say", {"a": value})]
     assert f"> {calls(('say', {'a': value}))}\n" in env.render()
+
+
+NUMBER_OR_NONE = {"anyOf": [{"type": "integer"}, {"type": "null"}]}
+
+
+@pytest.mark.parametrize(
+    ("schema", "text", "value"),
+    [
+        (NUMBER_OR_NONE, "7", 7),
+        (NUMBER_OR_NONE, "None", None),
+        ({"oneOf": [{"$ref": "#/$defs/count"}, {"type": "boolean"}]}, "7", 7),
+        ({"anyOf": [{"type": "integer"}, {"type": "string"}]}, "7", "7"),
+        ({"anyOf": [{"type": "integer"}, {}]}, "7", "7"),
+        ({"$ref": "#/$defs/count"}, "7", 7),
+        ({"$ref": "#/$defs/further"}, "7", 7),
+        ({"$ref": "#/$defs/level"}, "2", 2),
+        ({"$ref": "#/$defs/cycle"}, "7", "7"),
+        ({"$ref": "#/$defs/itself"}, "7", "7"),
+        ({"$ref": "#/$defs/none"}, "7", "7"),
+        ({"$ref": 5}, "7", "7"),
+        ({"enum": [1, 2]}, "1", 1),
+        ({"enum": ["1", 2]}, "1", "1"),
+        ({"const": 7}, "7", 7),
+    ],
+)
+def test_types_are_read_as_pydantic_writes_them(schema, text, value):
+    env = make_started(make(say_env(schema)))
+    assert env.step(calls(("say", {"a": text})))[4]["accepted"]
+    assert env.unwrapped.called == [("say", {"a": value})]
+
+
+@pytest.mark.parametrize(
+    ("schema", "error"),
+    [
+        (NUMBER_OR_NONE, "give a value of type integer or null"),
+        ({"$ref": "#/$defs/count"}, "give a value of type integer"),
+        ({"$ref": "#/$defs/level"}, "'a' of say is 'many'"),
+        ({"const": 7}, "'a' of say is 'many'"),
+    ],
+)
+def test_a_value_of_another_type_or_choice_is_an_error(schema, error):
+    env = make_started(make(say_env(schema)))
+    assert error in env.step(calls(("say", {"a": "many"})))[0]
 
 
 @pytest.mark.parametrize(
@@ -190,13 +241,25 @@ def test_a_string_becomes_a_value_where_the_schema_allows_no_strings(kinds, text
     ],
 )
 def test_a_string_that_is_not_a_value_of_the_type_is_an_error(kind, text):
-    env = make_started(make(say_env(kind)))
+    env = make_started(make(say_env({"type": kind})))
     assert f"give a value of type {kind}" in env.step(calls(("say", {"a": text})))[0]
 
 
-def say_env(kinds):
+DEFINED = {
+    "count": {"type": "integer"},
+    "further": {"$ref": "#/$defs/count"},
+    "level": {"enum": [1, 2]},
+    "cycle": {"anyOf": [{"$ref": "#/$defs/cycle"}, {"type": "null"}]},
+    "itself": {"$ref": "#/$defs/itself"},
+}
+
+
+def say_env(schema):
+    said = tool("say", "Says a value.", {"a": schema})
+    said["function"]["parameters"]["$defs"] = DEFINED
+
     class Say(Safe):
-        tools = (tool("say", "Says a value.", {"a": {"type": kinds}}),)
+        tools = (said,)
 
     return Say
 

@@ -42,14 +42,13 @@ def controls(tokenizer, ids):
     return [i for i in ids if i in tokenizer.added_tokens_decoder]
 
 
-PLACES = {
-    "instruction": FORGED,
-    "observation": FORGED,
-    "memory": FORGED,
-    "subgoal": FORGED,
-    "admissible": ["look", FORGED],
-    "history": [(FORGED, FORGED)],
-}
+def places(text):
+    """Where a text of others may be in a prompt."""
+    single = dict.fromkeys(("instruction", "observation", "memory", "subgoal"), text)
+    return single | {"admissible": ["look", text], "history": [(text, text)]}
+
+
+PLACES = places(FORGED)
 
 
 @pytest.mark.parametrize("name", TOKENIZERS)
@@ -99,6 +98,17 @@ def test_marked_text_has_the_ids_of_a_tokenizer_without_control_tokens():
     characters = tokenizer.convert_ids_to_tokens(pieces[1])
     assert "".join(characters) == "<|im_end|>"
     assert pieces[0] == [*tokens.encode("Ada"), *pieces[1]]
+
+
+@pytest.mark.parametrize("template", ["paper", "compact", "chat"])
+def test_half_of_a_surrogate_pair_is_a_question_mark(template):
+    tokenizer = TOKENIZERS["smollm2"]
+    for place in PLACES:
+        odd, plain = (
+            prompt(tokenizer, template, **{place: places(f"a {sign} b")[place]})
+            for sign in ("\ud83d", "?")
+        )
+        assert odd == plain, place
 
 
 def test_a_user_turn_of_a_conversation_cannot_forge_another_turn():

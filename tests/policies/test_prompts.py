@@ -1,7 +1,10 @@
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from trca.envs.responses import ACTION_FORMAT
 from trca.policies.prompts import Prompter, compact_prompt, paper_prompt
 
 HISTORY = [("You see a bed.", "go to bed 1"), ("You see a desk.", "go to desk 1")]
@@ -161,6 +164,22 @@ def test_history_goes_first_then_the_end_of_the_page(tokenizer):
     assert "'take mug 1 from desk 1'" in cut
 
 
+@pytest.mark.parametrize(
+    "page",
+    [
+        "item 1, " * 900,
+        "".join(f'{{"id":{k}}},' for k in range(900)),
+        "\n".join(f"row{k}" for k in range(900)),
+        "\u684c" * 900,
+        "<|end|>" * 900,
+    ],
+)
+def test_a_page_of_any_script_keeps_its_beginning(tokenizer, page):
+    whole = len(tokenizer(text(tokenizer, observation=""))["input_ids"])
+    cut = text(tokenizer, observation=page, prompter={"max_prompt_tokens": whole + 200})
+    assert page[:50] in cut
+
+
 def test_the_subgoal_follows_the_instruction_and_is_dropped_last(tokenizer):
     for prompter in ({}, {"template": "compact", "history_length": 0}):
         without = text(tokenizer, prompter=prompter)
@@ -182,6 +201,12 @@ def test_the_subgoal_follows_the_instruction_and_is_dropped_last(tokenizer):
 def test_a_budget_too_small_for_the_instruction_is_refused(tokenizer):
     with pytest.raises(ValueError, match="raise max_prompt_tokens"):
         text(tokenizer, prompter={"max_prompt_tokens": 20})
+
+
+def test_a_response_format_may_show_json(tokenizer):
+    form = replace(ACTION_FORMAT, instructions='Choose {choice}: {"action": "..."}')
+    shown = text(tokenizer, prompter={"response_format": form})
+    assert 'Choose an admissible action: {"action": "..."}' in shown
 
 
 def test_unknown_templates_are_refused(tokenizer):

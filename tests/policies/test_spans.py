@@ -205,3 +205,9 @@ def test_marks_around_an_action_are_not_part_of_the_action(name, marked, tokeniz
 @pytest.mark.parametrize("action", ["'a' and 'b'", 'say "hello"', "*", "a*b*", "click[`x`]"])
 def test_marks_inside_an_action_are_part_of_the_action(action):
     assert bare(action) == action
+
+
+@pytest.mark.parametrize("language", ["", "json", "text"])
+def test_a_fence_may_name_a_language(language):
+    assert bare(f"```{language}\ngo to\ndesk 1\n```") == "go to\ndesk 1"
+    assert bare("```go to desk 1```") == "go to desk 1"

@@ -66,18 +66,12 @@ class Rejudge:
         # Steps of each operator by recorded judgment (0, 1, _UNKNOWN) and new judgment.
         self._tables = np.zeros((len(library.ids), 3, 2), dtype=np.int64)
         self._missing = np.zeros(len(library.ids), dtype=np.int64)
+        self._has_facts = self._has_fired = False
 
     def __call__(self, rollouts: Sequence[Rollout]) -> list[Rollout]:
-        """Returns the rollouts with the judgments of the library, without incomplete rollouts.
-
-        Raises:
-            ValueError: If the rollouts, which have steps, have no facts that the library can read.
-        """
+        """Returns the rollouts with the judgments of the library, without incomplete rollouts."""
         places = [(rollout, number) for rollout in rollouts for number in range(len(rollout.steps))]
-        if not any(rollout.steps[number].facts for rollout, number in places):
-            raise ValueError(
-                "the rollouts were recorded without facts: only a newer run can be judged again"
-            )
+        self._has_facts |= any(rollout.steps[number].facts for rollout, number in places)
         rows = np.zeros((len(places), len(self.library.ids)), dtype=np.int64)
         recorded = [recorded_facts(rollout, self._adapter_class) for rollout in rollouts]
         rows[:, [not operator.judge for operator in self.library.operators]] = [
@@ -104,6 +98,7 @@ class Rejudge:
             complete.append(replace(rollout, operators=self.library.ids, steps=steps))
         self._missing += (rows == UNLABELLED).sum(axis=0)
         operators = rollouts[0].operators
+        self._has_fired |= any(r.steps[number].judgments.any() for r, number in places)
         former = np.array([rollout.steps[number].judgments for rollout, number in places], int)
         for number, name in enumerate(self.library.ids):
             before = former[kept, operators.index(name)] if name in operators else _UNKNOWN
@@ -117,7 +112,14 @@ class Rejudge:
             ``missing``, the number of steps without a judgment, whose rollouts the rest excludes;
             ``before`` and ``now``, the shares of steps on which the operators fire; ``equal``, the
             share of equal judgments; ``kappa``, Cohen's kappa. NaN without such an operator.
+
+        Raises:
+            ValueError: If the rollouts were recorded without facts: then no operator has read them.
         """
+        if self._has_fired and not self._has_facts:
+            raise ValueError(
+                "the rollouts were recorded without facts: only a newer run can be judged again"
+            )
         return {
             name: {
                 "missing": int(missing),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -19,6 +20,8 @@ _MARKS: Final = (
     *((mark, mark) for mark in "*_`'\""),
 )
 """Fences, emphasis and quotes in which models write an action."""
+_LANGUAGE: Final = re.compile(r"\A\w+\n")
+"""The name of a language after the opening of a fence."""
 _OPEN: Final = "<action>"
 _CLOSE: Final = "</action>"
 
@@ -111,7 +114,7 @@ def bare(text: str) -> str:
     for opening, closing in _MARKS:
         inner = text[len(opening) : -len(closing)]
         if text == f"{opening}{inner}{closing}" and not (opening in inner or closing in inner):
-            return bare(inner)
+            return bare(_LANGUAGE.sub("", inner) if opening == _MARKS[0][0] else inner)
     return text
 
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from itertools import chain
 from typing import Any, Final
 
 from trca.common.names import nearest
@@ -38,6 +39,8 @@ _TYPES: Final[dict[str, tuple[type, ...]]] = {
     "object": (dict,),
     "null": (type(None),),
 }
+_LINKS: Final = 8
+"""Largest depth of references between schemas that is followed; a cycle has no end."""
 _PYTHON_WORDS: Final = {"True": "true", "False": "false", "None": "null"}
 """Words of Python that models write in place of JSON."""
 
@@ -153,7 +156,7 @@ def tool(
     parameters = {
         "type": "object",
         "properties": fields,
-        "required": list(fields if required is None else required),
+        "required": list(fields) if required is None else required,
     }
     about = {"name": name, "description": description, "parameters": parameters}
     return {"type": "function", "function": about}
@@ -167,7 +170,10 @@ def _checked(tools: Sequence[Tool]) -> dict[str, Tool]:
             name = each["function"]["name"]
             if not isinstance(name, str):
                 raise TypeError("its name is not a string")
-            fields = _schema(each).get("properties") or ()
+            schema = _schema(each)
+            fields, needed = schema.get("properties") or {}, schema.get("required") or ()
+            if isinstance(needed, str) or (_is_closed(schema) and not {*needed} <= fields.keys()):
+                raise TypeError(f"required is {needed!r}: give a list of names of properties")
             for arguments in ({}, *({field: None} for field in fields)):
                 with suppress(ToolError):
                     check_call(Call(name, arguments), {name: each})
@@ -196,8 +202,8 @@ def check_call(call: Call, tools: Mapping[str, Tool]) -> None:
         raise ToolError(f"the arguments of {call.name} are {arguments!r:.60}: give an object")
     for name, value in arguments.items():
         if name in fields:
-            _check_value(f"the argument {name!r} of {call.name}", value, fields[name])
-        elif not schema.get("additionalProperties"):
+            _check_value(f"the argument {name!r} of {call.name}", value, fields[name], schema)
+        elif _is_closed(schema):
             hint = nearest(name, fields)
             raise ToolError(f"{call.name} has no argument {name[:200]!r}: {hint}")
     for name in schema.get("required") or ():
@@ -209,11 +215,15 @@ def _schema(tool: Tool) -> dict[str, Any]:
     return tool["function"].get("parameters") or {}
 
 
-def _check_value(place: str, value: Any, schema: Any) -> None:
-    kinds = _kinds(schema)
+def _is_closed(schema: Mapping[str, Any]) -> bool:
+    """Whether a tool takes its properties only, as without ``additionalProperties``."""
+    return schema.get("additionalProperties", False) is False
+
+
+def _check_value(place: str, value: Any, schema: Any, root: Mapping[str, Any]) -> None:
+    kinds, choices = _kinds(schema, root), _choices(_followed(schema, root))
     if kinds and not _fits(value, kinds):
         raise ToolError(f"{place} is {value!r:.60}: give a value of type {' or '.join(kinds)}")
-    choices = schema.get("enum") if isinstance(schema, dict) else None
     if choices is not None and value not in choices:
         raise ToolError(f"{place} is {value!r:.60}: {nearest(value, choices)}")
 
@@ -222,13 +232,13 @@ def _with_types(call: Call, tools: Mapping[str, Tool]) -> Call:
     """The call with values in place of strings, where the schema allows no strings."""
     if call.name not in tools or not isinstance(call.arguments, dict):
         return call
-    fields = _schema(tools[call.name]).get("properties") or {}
-    values = {name: _value(each, fields.get(name)) for name, each in call.arguments.items()}
-    return call._replace(arguments=values)
+    schema = _schema(tools[call.name])
+    fields, given = schema.get("properties") or {}, call.arguments.items()
+    kinds = {name: _kinds(fields.get(name), schema) for name, _ in given}
+    return call._replace(arguments={name: _value(each, kinds[name]) for name, each in given})
 
 
-def _value(given: Any, schema: Any) -> Any:
-    kinds = _kinds(schema)
+def _value(given: Any, kinds: Sequence[str]) -> Any:
     if not isinstance(given, str) or not kinds or "string" in kinds:
         return given
     text = given.strip()
@@ -239,10 +249,32 @@ def _value(given: Any, schema: Any) -> Any:
     return value if _fits(value, kinds) else given
 
 
-def _kinds(schema: Any) -> list[str]:
-    """The types that a schema declares; empty for any."""
-    declared = schema.get("type", ()) if isinstance(schema, dict) else ()
-    return [declared] if isinstance(declared, str) else list(declared)
+def _kinds(schema: Any, root: Mapping[str, Any], links: int = _LINKS) -> list[str]:
+    """The types that a schema in the parameters of a tool permits; empty for any."""
+    schema = _followed(schema, root)
+    if declared := schema.get("type"):
+        return [declared] if isinstance(declared, str) else list(declared)
+    if parts := schema.get("anyOf") or schema.get("oneOf"):
+        kinds = [_kinds(part, root, links - 1) if links else [] for part in parts]
+        return list(dict.fromkeys(chain(*kinds))) if all(kinds) else []
+    choices = _choices(schema) or []
+    return [kind for kind in _TYPES if any(_fits(value, [kind]) for value in choices)]
+
+
+def _choices(schema: Mapping[str, Any]) -> Sequence[Any] | None:
+    return [schema["const"]] if "const" in schema else schema.get("enum")
+
+
+def _followed(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A schema, or the definition that it names; empty for a schema that says nothing."""
+    for _ in range(_LINKS):
+        if not isinstance(schema, dict) or "$ref" not in schema:
+            break
+        at: Any = {"#": root}
+        for part in str(schema["$ref"]).split("/"):
+            at = at.get(part) if isinstance(at, dict) else None
+        schema = at
+    return schema if isinstance(schema, dict) and "$ref" not in schema else {}
 
 
 def _fits(value: Any, kinds: Sequence[str]) -> bool:

@@ -136,6 +136,18 @@ needs_npm = pytest.mark.skipif(
 )
 
 
+def test_an_error_while_the_end_is_checked_is_no_fault_of_the_agent():
+    class Impatient(Counting):
+        def solved(self):
+            return self.ask("subtract", number=0) == ""
+
+    env = make(Impatient)
+    env.reset(seed=0)
+    with pytest.raises(RuntimeError, match=r"Impatient.solved\(\) failed: .*: catch ToolError"):
+        env.step(write_calls([("add", {"number": 1})]))
+    env.close()
+
+
 @needs_npm
 def test_a_server_of_npm_that_takes_notes():
     class Notes(MCPEnv):

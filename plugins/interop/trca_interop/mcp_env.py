@@ -104,9 +104,18 @@ class MCPEnv(Uncopied, ToolEnv):
         return self.prepare()
 
     def call(self, name: str, arguments: dict[str, Any]) -> Outcome:
-        """Calls a tool of the server."""
+        """Calls a tool of the server.
+
+        Raises:
+            RuntimeError: If `solved` meets an error of a tool, which is no fault of this call.
+        """
         text = self._connected().call(name, arguments)
-        won = self.solved()
+        try:
+            won = self.solved()
+        except ToolError as error:
+            raise RuntimeError(
+                f"{type(self).__name__}.solved() failed: {error}: catch ToolError there"
+            ) from error
         return Outcome(text, float(won), terminated=won)
 
     def close(self) -> None:

@@ -273,6 +273,17 @@ def test_records_that_lack_facts_are_refused(recorded_run, tmp_path, facts, mess
     assert message in refused("recredit", run, "--library=alfworld")
 
 
+def test_an_iteration_of_unreadable_responses_alone_is_judged_again(recorded_run, tmp_path):
+    run = tmp_path / "run"
+    shutil.copytree(recorded_run, run)
+    first, *_ = sorted(run.rglob("train.parquet"))
+    rollouts = list(read_rollouts(first))
+    for rollout in rollouts:
+        rollout.steps = [replace(step, facts={}) for step in rollout.steps]
+    write_rollouts(first, rollouts)
+    assert "rollouts" in done("recredit", run, "--library=alfworld")
+
+
 def test_training_refuses_a_library_with_questions(library):
     mine = library(target_taken=QUESTION, malformed=QUESTION)
     words = refused("train", "quickstart", f"--set=env_config.library={mine}")

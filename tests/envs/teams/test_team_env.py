@@ -278,6 +278,35 @@ def test_every_role_gets_the_tools_of_the_environment() -> None:
     assert (before["agent"], after["agent"], after["tools"]) == ("one", "two", before["tools"])
 
 
+def test_a_role_calls_only_its_own_tools() -> None:
+    desk = f"{Path(__file__).parents[3]}/examples/refunds/desk.py:RefundDesk"
+    team = """
+    roles:
+      talker: {speaks: true}
+      looker: {acts: [show], turn: 4}
+      refunder: {acts: [refund]}
+    """
+    env = make(desk, team=Team.parse(team))
+    _, info = env.reset(seed=0)
+    tools = {info["agent"]: info["tools"]}
+    *_, info = env.step("hello")
+    tools[info["agent"]] = info["tools"]
+    show, refund = (f'[{{"name": "{name}", "arguments": {{"order": 1}}}}]' for name in NAMES)
+    both = f"{show[:-1]}, {refund[1:]}"
+    observation, *_ = env.step(show)
+    assert "order 1" in observation.lower()
+    for forbidden in (refund, both):
+        observation, *_ = env.step(forbidden)
+        assert observation.startswith("There is no call.")
+    *_, info = env.step(show)
+    tools[info["agent"]] = info["tools"]
+    names = {role: [t["function"]["name"] for t in each] for role, each in tools.items()}
+    assert names == {"talker": ["show", "refund"], "looker": ["show"], "refunder": ["refund"]}
+
+
+NAMES = ("show", "refund")
+
+
 def test_nobody_reads_its_own_message() -> None:
     alone = Team.parse(
         "roles: {one: {speaks: true, sees: [messages]}, two: {acts: [all], sees: [observation]}}"

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import replace
 from itertools import count
@@ -36,7 +37,7 @@ from trca.algorithms.rollouts.env_pool import Start, Transition
 from trca.algorithms.rollouts.recording import Episode
 from trca.common.threads import Threads
 from trca.policies.engines.engine import Completion, SamplingParams
-from trca.policies.gateway import Gateway, Generate, Sampled, Session
+from trca.policies.gateway import HOST, Gateway, Generate, Sampled, Session
 from trca.policies.prompts import Prompter
 from trca.policies.spans import Response, read_response
 
@@ -93,7 +94,13 @@ class AgentPrograms:
     at_once = 128
 
     def __init__(self, program: AgentProgram, prompter: Prompter, tokenizer: Any) -> None:
-        """Takes the program, and the prompter and tokenizer of the policy."""
+        """Takes the program, and the prompter and tokenizer of the policy.
+
+        Clients in this process reach the gateway without the machine's proxy.
+        """
+        for name in ("NO_PROXY", "no_proxy"):
+            hosts = os.environ.get(name, "").split(",")
+            os.environ[name] = ",".join(filter(None, dict.fromkeys([*hosts, HOST])))
         self.gateway = Gateway(prompter, tokenizer)
         self._program, self._prompter, self._tokenizer = program, prompter, tokenizer
         self.threads = Threads(self.at_once, "trca-agent")

@@ -133,6 +133,7 @@ def recredit(
             raise ValueError(f"no rollout has all its judgments: {failure}")
         if not changes:
             raise ValueError("no rollout with a step is recorded")
+        compared = rejudge.agreement() if rejudge else {}
     about = {
         "run": str(folder.path),
         "iterations": list(paths),
@@ -141,7 +142,7 @@ def recredit(
     }
     if rejudge:
         about["library"] = rejudge.library.source
-        about["judged"] = rejudge.agreement()
+        about["judged"] = compared
     single = changes.get(DEFAULT_AGENT)
     for agent, of_agent in changes.items():
         _print(of_agent, about, "" if single else f", {agent}")

@@ -14,7 +14,7 @@ from trca.envs.annotate import RubricAnnotation
 from trca.envs.panel import Panel
 from trca.envs.teams.judging import OpenTransition, RoleJudges, RoleTransition, role_operators
 from trca.envs.teams.messages import Message, ShownNames, clean, names_in
-from trca.envs.teams.team import TELL, Team
+from trca.envs.teams.team import TELL, Role, Team
 from trca.envs.text_env import TextEnv, as_action, filled
 from trca.rubric import Budgets
 from trca.rubric.rewards import DEFAULT_LAMBDA
@@ -256,7 +256,7 @@ class TeamEnv(TextEnv):
             "memory": "\n".join([*memory, *self._lines(agent)]),
             "agent": agent,
             "brief": role.prompt.format(task=instruction),
-            **({"tools": inner["tools"]} if "tools" in inner else {}),
+            **({"tools": self._tools(role)} if "tools" in inner else {}),
         }
 
     def render(self) -> str | None:  # type: ignore[override]
@@ -351,6 +351,11 @@ class TeamEnv(TextEnv):
         if not role.acts:
             return actions
         return [a for a in actions if role.may(a)] + ([TELL] if role.speaks and actions else [])
+
+    def _tools(self, role: Role) -> tuple[Any, ...]:
+        """The tools that a role may call; all for a role that only speaks."""
+        tools = self._view[1]["tools"]
+        return tuple(t for t in tools if not role.acts or role.may(t["function"]["name"]))
 
     def _put(self, action: str) -> str:
         """An action of the environment in a form that the role with the turn may send."""

@@ -13,6 +13,7 @@ from pydantic import Field
 
 from trca.common.strict_yaml import FileRecord, Record
 from trca.envs.teams.messages import NameKind
+from trca.envs.tool_calls import read_calls
 
 Sight = Literal["task", "observation", "memory", "admissible", "messages"]
 """A part of the state that a role may see."""
@@ -47,7 +48,7 @@ class Role(Record):
     acts: tuple[_Verb, ...] = Field(
         (),
         strict=False,
-        description="Permitted verbs of the environment, in lower case; [all] permits every verb.",
+        description="Permitted verbs or tools, in lower case; [all] permits all.",
     )
     speaks: bool = Field(
         False,
@@ -68,7 +69,8 @@ class Role(Record):
     def may(self, action: str) -> bool:
         """Whether the role may send an action to the environment."""
         verb = _VERB.match(action.strip())
-        return _ALL in self.acts or (verb is not None and verb[0].lower() in self.acts)
+        verbs = [verb[0]] if verb else [call.name for call in read_calls(action)]
+        return _ALL in self.acts or (bool(verbs) and all(v.lower() in self.acts for v in verbs))
 
     @property
     def listens(self) -> bool:

@@ -47,10 +47,11 @@ class ControlTokens:
         """Marks the text of control tokens in a text that no template wrote.
 
         With ``special`` only special tokens are marked: a response may have the tags of thoughts
-        and actions.
+        and actions. Half of a surrogate pair, which no tokenizer takes, becomes ``?``.
         """
         pattern = self._special if special else self._control
-        return pattern.sub(lambda t: f"{t[0][0]}{_MARK}{t[0][1:]}", text.translate(_NO_MARKS))
+        text = text.translate(_NO_MARKS).encode(errors="replace").decode()
+        return pattern.sub(lambda t: f"{t[0][0]}{_MARK}{t[0][1:]}", text)
 
     def guard_all(self, value: Any) -> Any:
         """Marks the text of control tokens in all texts of a JSON value."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
@@ -35,6 +36,8 @@ NO_TOOLS: Final = (
     "this response_format calls tools, and the environment has none: set response_format to action"
 )
 _CUT: Final = "..."
+_PIECE: Final = re.compile(r" ?[^ ]{1,16}| ")
+"""A piece of an observation that is shortened: a word, or a part of a text without spaces."""
 
 
 class Prompter:
@@ -269,9 +272,13 @@ def _shortened(
         tokens = write(subgoal, kept_past, line, observation, admissible)
         if tokens is not None:
             return tokens
-    words, actions = observation.split(" "), list(admissible)
+    pieces, actions = _PIECE.findall(observation), list(admissible)
+
+    def cut(kept: int) -> str:
+        return f"{''.join(pieces[:kept])} {_CUT}" if kept else _CUT
+
     cuts: tuple[tuple[Sequence[str], Callable[[int], list[int] | None]], ...] = (
-        (words, lambda kept: write(subgoal, (), "", " ".join([*words[:kept], _CUT]), actions)),
+        (pieces, lambda kept: write(subgoal, (), "", cut(kept), actions)),
         (actions, lambda kept: write(subgoal, (), "", _CUT, [*actions[:kept], _CUT])),
     )
     for parts, shortened in cuts:

@@ -84,7 +84,8 @@ def _listed(admissible: Sequence[str]) -> list[str]:
 
 
 def _with_choice(instructions: str, admissible: Sequence[str]) -> str:
-    return instructions.format(choice="an admissible action" if admissible else "an action")
+    choice = "an admissible action" if admissible else "an action"
+    return instructions.replace("{choice}", choice)  # other braces may be an example in JSON
 
 
 PAPER_TEXT: Final = (
