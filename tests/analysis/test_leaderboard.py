@@ -62,6 +62,15 @@ def test_evaluations_are_ranked_within_their_panel_alone(tmp_path):
 
 def test_an_evaluation_without_a_finished_episode_is_named(tmp_path):
     none = write(tmp_path / "none.json", 0, rows=False)
-    said = refused("report", none, "--leaderboard", f"--output={tmp_path}/out")
-    assert "has no finished episode: leave it out" in said
-    assert not (tmp_path / "out").exists()
+    empty = write(tmp_path / "empty.json", 0)
+    empty.write_text(json.dumps(json.loads(empty.read_text()) | {"rows": []}))
+    for report in (none, empty):
+        said = refused("report", report, "--leaderboard", f"--output={tmp_path}/out")
+        assert "has no finished episode: leave it out" in said
+        assert not (tmp_path / "out").exists()
+
+
+def test_a_copied_evaluation_of_a_run_is_ranked_without_its_rule(tmp_path):
+    copy = write(tmp_path / "alone" / "evaluation.json", 4, iteration=8)
+    done("report", copy, "--leaderboard", f"--output={tmp_path}/out")
+    assert "<td>alone<td>-<td>" in (tmp_path / "out/leaderboard.html").read_text()

@@ -27,7 +27,7 @@ def test_a_line_that_was_cut_off_takes_no_other_with_it(tmp_path, cut):
     assert read_lines(path) == whole
 
 
-def test_half_a_letter_at_the_end_is_cut_off_too(tmp_path):
+def test_half_a_letter_and_lines_without_names_are_left_out(tmp_path):
     path = tmp_path / "rows.jsonl"
-    path.write_bytes(json.dumps({"n": 1}).encode() + b'\n{"word": "\xc3')
+    path.write_bytes(json.dumps({"n": 1}).encode() + b'\n[2]\n"n"\n{"word": "\xc3')
     assert read_lines(path) == [{"n": 1}]

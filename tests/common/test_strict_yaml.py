@@ -7,6 +7,10 @@ def test_scientific_notation_is_a_number():
     assert parse("[4e-4, 4.0e-4, -1E3, 4e-4x]") == [4e-4, 4e-4, -1000.0, "4e-4x"]
 
 
+def test_integers_are_those_of_yaml_1_2():
+    assert parse("[010, 008, -07, 1_000, 0x10, 0, 1:30]") == [10, "008", -7, 1000, 16, 0, "1:30"]
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

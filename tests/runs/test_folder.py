@@ -14,6 +14,15 @@ def run(tmp_path):
     return RunFolder.create(tmp_path, "run")
 
 
+def test_a_damaged_file_is_named(run):
+    (run.path / "status.json").write_text('{"state": "fin')
+    with pytest.raises(ConfigError, match=r"status.json is damaged .*restore the file"):
+        run.status()
+    (run.path / "config.yaml").write_bytes(b"seed: \xff")
+    with pytest.raises(ConfigError, match=r"config.yaml is damaged .*restore the file"):
+        run.read_config()
+
+
 def weights(text):
     return lambda folder: (folder / "weights").write_text(text)
 

@@ -1,8 +1,11 @@
+import math
+
 import pytest
+import yaml
 
 from trca.algorithms.settings.parameters import TextParameters, switch
 from trca.algorithms.settings.sweeps import SweepSettings
-from trca.tune_configs.files import ConfigError, assign, read, shipped
+from trca.tune_configs.files import ConfigError, assign, parse, read, shipped
 from trca.tune_configs.run_parameters import method_name
 
 
@@ -137,12 +140,28 @@ def test_the_own_defaults_of_an_algorithm_do_not_reach_another():
         ({"credit": "/no/such/rule.py:mine"}, "credit is"),
         ({"evaluation_split": "valid"}, "did you mean 'valid_seen'"),
         ({"seed": -1}, "seed is -1"),
+        ({"seed": 2**32}, "seed is 4294967296: Input should be less than 4294967296"),
+        ({"lr": True}, "lr is True: .*give a number, not true or false"),
+        ({"lora_rank": True}, "lora_rank is True: .*give a number"),
+        ({"replay_size": True}, "replay_size is True: .*give a number"),
+        ({"task_curriculum": True}, "task_curriculum is True: .*give a number"),
+        ({"env_config.max_steps": True}, "max_steps is True: give a whole number"),
+        ({"env_config.max_steps": 2.5}, "max_steps is 2.5: give a whole number"),
+        ({"env_config.max_steps": math.inf}, "max_steps is inf: give a whole number"),
         ({"iterations": 0}, "iterations is 0"),
     ],
 )
 def test_what_is_wrong_is_named_with_its_value_and_what_is_allowed(changes, message):
     with pytest.raises(ConfigError, match=message):
         resolve(**changes)
+
+
+def test_false_switches_evaluation_off_and_infinity_is_kept():
+    settings = resolve(evaluation_interval=False, **{"engine_config.limit": math.inf})
+    assert settings.evaluation_interval is None
+    flat = parse(yaml.safe_dump(settings.flat()), "config.yaml")
+    assert flat["engine_config"] == {"limit": math.inf}
+    assert flat == settings.flat()
 
 
 def test_everything_wrong_is_named_at_once():

@@ -55,8 +55,8 @@ def _place(report: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _total(report: Mapping[str, Any]) -> tuple[float, Row]:
     """Success on all tasks, and the row with its interval."""
-    row = next(Row(**row) for row in report["rows"] if row["task_type"] == ALL)
-    if row.mean is None:
+    row = next((Row(**row) for row in report["rows"] if row["task_type"] == ALL), None)
+    if row is None or row.mean is None:
         raise ValueError(f"{report['path']} has no finished episode: leave it out")
     return row.mean, row
 
@@ -90,7 +90,8 @@ def _table(reports: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _rule(report: Mapping[str, Any]) -> str:
-    """The training method; a dash for a policy that no run trained."""
+    """The training method; a dash for a policy that no run trained, and for a file on its own."""
     if "iteration" in report:  # the final evaluation of a run
-        return method_name(RunFolder(Path(report["path"]).parent).read_config())
+        run = RunFolder(Path(report["path"]).parent)
+        return method_name(run.read_config()) if (run.path / "config.yaml").is_file() else "-"
     return method_name(report["settings"]) if "selection" in report else "-"

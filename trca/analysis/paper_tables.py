@@ -32,7 +32,7 @@ COLUMNS: Final = {
 MARK: Final = "†"
 """Marks the paper's numbers."""
 
-_NEVER_METHOD: Final = (RunParameters.model_fields.keys() - {"env_config"}) | {
+_NEVER_METHOD: Final = (RunParameters.model_fields.keys() - {"env", "env_config"}) | {
     *("algorithm", "model"),
     *("engine_config", "gradient_checkpointing", "micro_batch_tokens"),
     *("sharding", "sync_each_pass", "torch_threads"),

@@ -29,12 +29,14 @@ def append_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """The rows of a file, without lines that were cut off; empty if the file does not exist."""
+    """The rows of a file, without damaged lines; empty if the file does not exist."""
     text = path.read_text("utf-8", errors="replace") if path.exists() else ""
     rows = []
     for line in text.split("\n"):
         with suppress(json.JSONDecodeError):
-            rows.append(json.loads(line))
+            row = json.loads(line)
+            if isinstance(row, dict):
+                rows.append(row)
     return rows
 
 

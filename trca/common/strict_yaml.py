@@ -1,7 +1,7 @@
 """Strict YAML: plain data without repeated keys, and records that are packaged or a user's files.
 
 The parser refuses repeated keys, and aliases (``*name``), which can make a small file huge. It
-reads ``4e-4`` as a number (in YAML 1.1 a string).
+reads ``4e-4`` as a number (in YAML 1.1 a string), and ``010`` as 10 (in YAML 1.1 as 8).
 """
 
 from __future__ import annotations
@@ -69,6 +69,15 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
+def _integer(loader: _Loader, node: yaml.ScalarNode) -> int | str:
+    """An integer as in YAML 1.2: ``010`` is 10, not octal, and ``1:30`` is a text."""
+    text = node.value.replace("_", "")
+    if ":" in text:
+        return str(node.value)
+    return int(text) if re.fullmatch(r"[-+]?[0-9]+", text) else loader.construct_yaml_int(node)
+
+
+_Loader.add_constructor("tag:yaml.org,2002:int", _integer)
 _Loader.add_implicit_resolver(
     "tag:yaml.org,2002:float",
     re.compile(r"^[-+]?[0-9][0-9_]*(?:\.[0-9_]*)?[eE][-+]?[0-9]+$"),

@@ -179,10 +179,10 @@ class TextEnv(gymnasium.Env[str, str], ABC):
         """Sets split and step limit. In render mode ``ansi``, ``render`` returns the transcript.
 
         Raises:
-            ValueError: For a step limit below 1 or an unknown render mode.
+            ValueError: For a step limit that is not 1, 2, ..., or an unknown render mode.
         """
-        if max_steps < 1:
-            raise ValueError(f"max_steps is {max_steps}: give 1 or more")
+        if type(max_steps) is not int or max_steps < 1:
+            raise ValueError(f"max_steps is {max_steps}: give a whole number from 1 on")
         if render_mode not in (None, "ansi"):
             raise unknown("render mode", render_mode, ("ansi",))
         self.observation_space = AnyText()

@@ -248,10 +248,14 @@ class RunFolder:
     def read_config(self) -> dict[str, Any]:
         """Returns the run's settings, with absolute paths of the copied files.
 
-        Raises a `ConfigError` if a copy is missing or changed.
+        Raises a `ConfigError` if a copy is missing or changed, or a file is damaged.
         """
         path = self.path / "config.yaml"
-        return restore(parse(path.read_text("utf-8"), str(path)), self.path, self.own_files())
+        try:
+            text = path.read_text("utf-8")
+        except UnicodeDecodeError as error:
+            raise _damaged(path, error) from None
+        return restore(parse(text, str(path)), self.path, self.own_files())
 
     def differing(self, settings: Mapping[str, Any], left_out: Set[str] = frozenset()) -> str:
         """How other flat settings differ from the run's, in words; empty if they do not.
@@ -274,9 +278,15 @@ class RunFolder:
         write_text(self.path / file_name, json.dumps(value, indent=2, default=float) + "\n")
 
     def read_json(self, file_name: str) -> Any:
-        """Reads a JSON file of the folder; returns `None` if the file does not exist."""
+        """Reads a JSON file of the folder; returns `None` if the file does not exist.
+
+        Raises a `ConfigError` if the file is damaged.
+        """
         path = self.path / file_name
-        return json.loads(path.read_text("utf-8")) if path.exists() else None
+        try:
+            return json.loads(path.read_text("utf-8")) if path.exists() else None
+        except ValueError as error:
+            raise _damaged(path, error) from None
 
     def status(self) -> dict[str, Any]:
         """Returns state, iteration, process and message; empty before the run starts."""
@@ -403,6 +413,10 @@ def _taken(path: Path, storage: Storage | None) -> str:
     if not (storage or (path / "config.yaml").is_file()):
         fix = "delete the folder, unless a run is just starting in the folder"
     return f"{address} exists: choose another --name, or {fix}"
+
+
+def _damaged(path: Path, error: ValueError) -> ConfigError:
+    return ConfigError(f"{path} is damaged ({error}): restore the file, or start a new run")
 
 
 def _not_writable(path: Path, error: OSError) -> str:

@@ -11,12 +11,21 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_valida
 from trca.common.names import nearest
 from trca.common.registry import own_file, short_name
 
-Count = Annotated[int, Field(ge=0)]
-Positive = Annotated[int, Field(ge=1)]
-Probability = Annotated[float, Field(ge=0.0, le=1.0)]
-Share = Annotated[float, Field(gt=0.0, le=1.0)]
-NonNegative = Annotated[float, Field(ge=0.0)]
-PositiveNumber = Annotated[float, Field(gt=0.0)]
+
+def _number(value: Any) -> Any:
+    if isinstance(value, bool):
+        raise ValueError("give a number, not true or false")
+    return value
+
+
+_NUMBER: Final = BeforeValidator(_number)
+Count = Annotated[int, Field(ge=0), _NUMBER]
+Positive = Annotated[int, Field(ge=1), _NUMBER]
+Seed = Annotated[int, Field(ge=0, lt=2**32), _NUMBER]  # as NumPy takes it
+Probability = Annotated[float, Field(ge=0.0, le=1.0), _NUMBER]
+Share = Annotated[float, Field(gt=0.0, le=1.0), _NUMBER]
+NonNegative = Annotated[float, Field(ge=0.0), _NUMBER]
+PositiveNumber = Annotated[float, Field(gt=0.0), _NUMBER]
 TRACKERS: Final = ("tensorboard", "mlflow", "wandb", "trackio")
 """Experiment trackers of `trca.runs.trackers`."""
 
@@ -30,7 +39,11 @@ class Settings(BaseModel):
     """Checked settings. The docstring of a field is its description in errors and on pages."""
 
     model_config = ConfigDict(
-        extra="forbid", frozen=True, protected_namespaces=(), use_attribute_docstrings=True
+        extra="forbid",
+        frozen=True,
+        protected_namespaces=(),
+        use_attribute_docstrings=True,
+        ser_json_inf_nan="constants",
     )
 
 
@@ -82,7 +95,7 @@ class RunParameters(RecordingParameters, ResourceParameters):
     """The environment: a Gymnasium id, module:Class or path/to/file.py:Class."""
     env_config: dict[str, Any] = Field(default_factory=dict)
     """Arguments of the environment, such as games and max_steps."""
-    seed: Count = 0
+    seed: Seed = 0
     """Seed of the run."""
     num_env_runners: Count = 0
     """Processes that play rollouts; 0: the driver plays them."""

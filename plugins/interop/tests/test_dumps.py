@@ -161,6 +161,16 @@ def test_files_without_steps_and_wrong_values_are_refused(played, config, tmp_pa
     assert not (tmp_path / "imported").exists()
 
 
+def test_an_imported_run_has_every_setting(played, tmp_path):
+    write(tmp_path / "dump" / "1.jsonl", [line_of_verl(row) for row in played[1]])
+    (tmp_path / "mine.yaml").write_text("env: tests.toy:Rooms\nmodel: tiny\n")
+    config = f"--config={tmp_path}/mine.yaml"
+    done = trca("import-dump", tmp_path / "dump", config, f"--storage-path={tmp_path}")
+    assert done.exit_code == 0, done.output
+    done = trca("view", tmp_path / "imported", f"--export={tmp_path / 'page.html'}")
+    assert done.exit_code == 0, done.output
+
+
 def test_lines_that_are_no_json_or_no_text_are_named(played, config, tmp_path):
     line = line_of_verl(played[1][0])
     half = json.dumps(line | {"trca": line["trca"] | {"observation": "x\ud800"}})

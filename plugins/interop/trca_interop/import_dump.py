@@ -65,7 +65,7 @@ def import_dump(
                     for each in rollout.steps
                 ]
         folder = RunFolder.create(storage_path, name or "imported", numbered=name is None)
-        folder.write_settings(chosen)
+        folder.write_settings(settings.flat())
         for step, (rollouts, prompts) in iterations.items():
             write_rollouts(rollout_file(folder, "train", step), rollouts, prompts)
         folder.set_status("finished", max(iterations))

@@ -205,6 +205,8 @@ def test_what_cannot_be_is_said_in_one_line(folder):
         (["--model=m", "--base-url=http://c.d", "--prices", "-1", "2"], "--prices is -1 2"),
         (["--model=m", "--base-url=http://c.d", "--prices", "1", "nan"], "--prices is 1 nan"),
         (["--model=m", "--base-url=http://c.d", "--trials=5"], "--agent reflexion"),
+        (["x", "--set=evaluation_rollouts=5"], "give --seeds"),
+        (["x", "--panel=p", "--set=evaluation_tasks=5"], "--panel names split and tasks"),
     ]:
         assert words in evaluate(*arguments, call=refused)
     assert "weights cannot be trained" in refused("train", "quickstart", "--set=engine=openai")

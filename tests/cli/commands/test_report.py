@@ -288,9 +288,12 @@ def test_runs_of_one_row_differ_in_seed_games_and_machine_alone(run):
     second = run("b", rows, seed=2, env_config=games, num_env_runners=2, torch_threads=4)
     [table] = tables([read_run(name, "") for name in (first, second)])
     assert len(table.rows["TRCA"]["All"]) == 2
+    own = RunFolder.open(run("e", rows))
+    own.write_settings(own.read_config() | {"env": "own/ALFWorld-v2"})
     for key, other in (
         ("lambda_", run("c", rows, lambda_=0.2)),
         ("env_config.max_steps", run("d", rows, env_config=games | {"max_steps": 3})),
+        ("env", own.path),
     ):
         with pytest.raises(ValueError, match=f"differ in {key}: distinguish them with --by {key}"):
             tables([read_run(first, ""), read_run(other, "")])

@@ -398,6 +398,9 @@ def test_a_run_that_is_through_or_changed_is_not_resumed(runs):
     common = ["train", "--resume=quickstart", f"--storage-path={folder}"]
     assert "give more --iterations" in refused(*common)
     assert "a resumed run keeps its settings" in refused(*common, "--seed=7")
+    for unread in ("webshop", "--name=other", "--auto-resume"):
+        words = f"{unread.split('=')[0]} with --resume: a resumed run keeps its settings"
+        assert words in refused(*common, unread, "--iterations=5")
 
 
 def test_a_dry_run_of_the_papers_preset_needs_neither_games_nor_model(tmp_path, monkeypatch):

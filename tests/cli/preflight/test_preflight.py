@@ -101,6 +101,20 @@ def test_bfloat16_is_noted_on_a_processor_without_its_instructions(
 
 
 @pytest.mark.parametrize(
+    ("changes", "noted"),
+    [
+        ({}, 0),
+        ({"env_config": {"games": "small", "split": "valid_unseen"}}, 1),
+        ({"evaluation_split": "train"}, 1),
+    ],
+)
+def test_evaluation_on_training_tasks_is_noted(changes, noted):
+    with Preflight({**read("quickstart"), **changes}) as preflight:
+        notes = [note for note in preflight.notes() if "evaluation tasks are training" in note]
+    assert len(notes) == noted
+
+
+@pytest.mark.parametrize(
     ("statuses", "words"),
     [
         ({"config.json": 200}, ""),

@@ -160,6 +160,9 @@ def evaluate(
 
     with refusing():
         given = assignments(set_ or [])
+        if "evaluation_rollouts" in given:
+            raise ValueError("evaluation_rollouts is a setting of training: give --seeds here")
+        tasks = tasks or given.get("evaluation_tasks")
         if resume and not base_url:
             raise ValueError("--resume is for a model at an endpoint: --model NAME --base-url URL")
         if prices and not all(price >= 0 for price in prices):

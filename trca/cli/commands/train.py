@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from trca.cli.preflight.preflight import Preflight
     from trca.runs.folder import RunFolder
 
+_DEFAULT: Final = "quickstart"
 _GRPO: Final = "GRPO"
 _TINY_GRPO: Final = " --set lr=2e-4"
 """GRPO with the tiny policy needs a lower learning rate than the quickstart, tuned on panel 31
@@ -55,7 +56,7 @@ _EPISODES: Final = 64
 
 
 def train(
-    config: ConfigArgument = "quickstart",
+    config: ConfigArgument = _DEFAULT,
     algorithm: AlgorithmOption = None,
     model: ModelOption = None,
     env: EnvOption = None,
@@ -128,6 +129,7 @@ def train(
         )
         named, run = name or run_name(config), None
         if resume is not None:
+            _check_resume(config, name, auto_resume)
             run = RunFolder.open(resume, storage_path)
         elif auto_resume and RunFolder.exists(named, storage_path):
             run = RunFolder.open(named, storage_path)
@@ -163,6 +165,18 @@ def train(
             if run.own_files():  # the run uses its copies
                 settings = type(settings).resolve(run.read_config(), f"{run.name}/config.yaml")
             _run(settings, run)
+
+
+def _check_resume(config: str, name: str | None, auto_resume: bool) -> None:
+    """Refuses what would change nothing next to ``--resume``."""
+    from trca.tune_configs.files import ConfigError
+
+    given = {config: config != _DEFAULT, "--name": name, "--auto-resume": auto_resume}
+    if unread := [word for word, is_given in given.items() if is_given]:
+        raise ConfigError(
+            f"{' and '.join(unread)} with --resume: a resumed run keeps its settings and its name;"
+            " only --iterations can change, to train longer"
+        )
 
 
 def _resumed(run: RunFolder, given: dict[str, Any]) -> dict[str, Any]:
