@@ -172,7 +172,7 @@ def _checked(tools: Sequence[Tool]) -> dict[str, Tool]:
                 raise TypeError("its name is not a string")
             schema = _schema(each)
             fields, needed = schema.get("properties") or {}, schema.get("required") or ()
-            if isinstance(needed, str) or (_is_closed(schema) and not {*needed} <= fields.keys()):
+            if isinstance(needed, str) or (_is_closed(schema) and not set(needed) <= fields.keys()):
                 raise TypeError(f"required is {needed!r}: give a list of names of properties")
             for arguments in ({}, *({field: None} for field in fields)):
                 with suppress(ToolError):
