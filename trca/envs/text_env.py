@@ -15,6 +15,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from pathlib import Path
 from typing import Any, ClassVar, Final, NamedTuple
 
@@ -181,7 +182,8 @@ class TextEnv(gymnasium.Env[str, str], ABC):
         Raises:
             ValueError: For a step limit that is not 1, 2, ..., or an unknown render mode.
         """
-        if type(max_steps) is not int or max_steps < 1:
+        whole = isinstance(max_steps, Integral) and not isinstance(max_steps, bool)
+        if not whole or max_steps < 1:
             raise ValueError(f"max_steps is {max_steps}: give a whole number from 1 on")
         if render_mode not in (None, "ansi"):
             raise unknown("render mode", render_mode, ("ansi",))
