@@ -182,9 +182,9 @@ class TextEnv(gymnasium.Env[str, str], ABC):
         Raises:
             ValueError: For a step limit that is not 1, 2, ..., or an unknown render mode.
         """
-        whole = isinstance(max_steps, Integral) and not isinstance(max_steps, bool)
-        if not whole or max_steps < 1:
-            raise ValueError(f"max_steps is {max_steps}: give a whole number from 1 on")
+        given: Any = max_steps
+        if isinstance(given, bool) or not isinstance(given, Integral) or max_steps < 1:
+            raise ValueError(f"max_steps is {max_steps!r}: give a whole number from 1 on")
         if render_mode not in (None, "ansi"):
             raise unknown("render mode", render_mode, ("ansi",))
         self.observation_space = AnyText()
