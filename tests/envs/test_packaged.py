@@ -187,7 +187,10 @@ def test_an_empty_action_changes_nothing_but_the_number_of_steps(name, empty):
         ("searchqa", {"retriever": "lucene"}, "lucene has nothing to search: give corpus"),
         ("searchqa", {"top_k": -1}, "top_k is -1: give 1 or more"),
         ("searchqa", {"max_passage_chars": 0}, "max_passage_chars is 0: give 1 or more"),
-        *((name, {"max_steps": 0}, "max_steps is 0: give a whole number from 1 on") for name in ENVS),
+        *(
+            (name, {"max_steps": 0}, "max_steps is 0: give a whole number from 1 on")
+            for name in ENVS
+        ),
         *((name, {"render_mode": "human"}, "Known: ansi") for name in ENVS),
     ],
 )
