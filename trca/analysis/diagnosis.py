@@ -23,7 +23,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from trca.records import Rollout, StepBatch, refuse_teams
+from trca.records import Rollout, StepBatch, by_agent, refuse_teams
 from trca.runs.curve import WINDOW, column
 from trca.runs.success_tables import half_width
 
@@ -75,7 +75,7 @@ def diagnose(
     if not pairs:
         raise ValueError("no rollout with a step is recorded")
     played = [rollout for rollout, _ in pairs]
-    refuse_teams(played, "diagnose")
+    refuse_teams(by_agent(played), "diagnose")
     solved: dict[object, bool] = {}
     for rollout, group in pairs:
         solved[group] = solved.get(group, False) or rollout.won

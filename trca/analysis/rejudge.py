@@ -98,8 +98,8 @@ class Rejudge:
             complete.append(replace(rollout, operators=self.library.ids, steps=steps))
         self._missing += (rows == UNLABELLED).sum(axis=0)
         operators = rollouts[0].operators
-        self._has_fired |= any(r.steps[number].judgments.any() for r, number in places)
         former = np.array([rollout.steps[number].judgments for rollout, number in places], int)
+        self._has_fired |= bool(former.any())
         for number, name in enumerate(self.library.ids):
             before = former[kept, operators.index(name)] if name in operators else _UNKNOWN
             np.add.at(self._tables[number], (before, rows[kept, number]), 1)

@@ -221,7 +221,8 @@ def _is_closed(schema: Mapping[str, Any]) -> bool:
 
 
 def _check_value(place: str, value: Any, schema: Any, root: Mapping[str, Any]) -> None:
-    kinds, choices = _kinds(schema, root), _choices(_followed(schema, root))
+    schema = _followed(schema, root)
+    kinds, choices = _kinds(schema, root), _choices(schema)
     if kinds and not _fits(value, kinds):
         raise ToolError(f"{place} is {value!r:.60}: give a value of type {' or '.join(kinds)}")
     if choices is not None and value not in choices:
@@ -266,7 +267,7 @@ def _choices(schema: Mapping[str, Any]) -> Sequence[Any] | None:
 
 
 def _followed(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A schema, or the definition that it names; empty for a schema that says nothing."""
+    """A schema, or the definition that it names; empty without an end of the references."""
     for _ in range(_LINKS):
         if not isinstance(schema, dict) or "$ref" not in schema:
             break

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from functools import cache
 from typing import Any, Final
@@ -180,9 +180,8 @@ def episodes(rollouts: Sequence[Rollout]) -> list[Rollout]:
     return [first for first, *_ in by_episode(rollouts)]
 
 
-def refuse_teams(rollouts: Sequence[Rollout], what: str) -> None:
-    """Raises a ValueError for rollouts of several agents: their judgments differ in operators."""
-    agents = by_agent(rollouts)
+def refuse_teams(agents: Collection[str], what: str) -> None:
+    """Raises a ValueError for several agents: their judgments differ in operators."""
     if len(agents) > 1:
         raise ValueError(f"{what} reads the rollouts of one agent, not of {' and '.join(agents)}")
 

@@ -1,6 +1,7 @@
 """Agent programs: what they ask by ``base_url`` is recorded as the engine sampled it."""
 
 import json
+import os
 import socket
 import threading
 import time
@@ -76,6 +77,14 @@ def test_the_gateways_ids_equal_the_engines(model):
             [again] = loop.engine.generate([Request(a.prompt_ids, seed)], sampling)
             assert a.response_ids.tolist() == again.ids.tolist()
     loop.close()
+
+
+def test_an_agent_reaches_the_gateway_on_a_machine_with_a_proxy(model, monkeypatch, free_port):
+    monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{free_port}")  # where nothing listens
+    monkeypatch.setenv("NO_PROXY", "example.org")
+    monkeypatch.delenv("no_proxy", raising=False)
+    assert len(play(model, agent).rollouts) == 4
+    assert os.environ["NO_PROXY"] == "example.org,127.0.0.1"
 
 
 @pytest.fixture(scope="module")

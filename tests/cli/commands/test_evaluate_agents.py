@@ -124,6 +124,12 @@ def test_tokens_and_their_cost_are_counted(folder):
     assert report(folder)["agent"] == "zero-shot"
 
 
+def test_the_number_of_tasks_is_an_option_or_a_setting(folder):
+    with replying(reply("<action>take key</action>")) as (url, _):
+        for number in ("--tasks=2", "--set=evaluation_tasks=2"):
+            assert "on valid: tasks 2, seeds 1" in at(url, "--model=m", number)
+
+
 @pytest.mark.parametrize(
     "bad",
     [http('{"choices": []}'), http(f"who is {KEY}?", "401 Unauthorized")],

@@ -16,7 +16,7 @@ two bounds the agreement that any rule can have (`Audit.ceiling`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -31,7 +31,7 @@ from trca.algorithms.rollouts.batch import GroupRequest
 from trca.algorithms.rollouts.env_runner import TextEnvRunner
 from trca.algorithms.rollouts.recording import Teacher, View
 from trca.algorithms.settings.parameters import TextParameters, parameter_models, switch
-from trca.records import Bools, Floats, Ints, Rollout, StepBatch
+from trca.records import Bools, Floats, Ints, Rollout, StepBatch, refuse_teams
 from trca.records.rollout import Failure
 from trca.runs.success_tables import rank_correlation
 
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from trca.algorithms.base.text_config import TextAlgorithmConfig
     from trca.algorithms.learner.group import TextLearnerGroup
 
+_State = tuple[object, ...]
 STEP_TYPES: Final = ("evidence", "invalidity", "execution", "no operator")
 """Steps by the category of their operators; a step can have several types."""
 LIVE: Final = 128
@@ -86,7 +87,7 @@ class Audit:
     error: Floats  # float64 (S,), standard error of A(t)
     halves: Floats  # float64 (2, S), A(t) from the odd and from the even playouts
     credit: Mapping[str, Floats]  # by rule: float64 (S,), its advantages
-    skipped: Mapping[str, str]  # by rule: the reason why it has none
+    skipped: Mapping[str, str]  # by rule without advantages: the reason
     group: Ints  # int64 (S,), number of the task
     rollout: Ints  # int64 (S,), number of the rollout
     fired: Bools  # bool (S, 4), the types of the step, in the order of STEP_TYPES
@@ -159,7 +160,7 @@ class Agreement:
 def rules_of(
     settings: TextParameters, checkpoint: Path | None = None
 ) -> tuple[dict[str, BoundRule], dict[str, str]]:
-    """The rule of each algorithm with a run's settings; or, by algorithm, why it has none.
+    """The rule of each algorithm with a run's settings, or the reason for leaving it out.
 
     A critic has learned the targets of its own rule, so that only this rule reads its values.
     """
@@ -198,10 +199,7 @@ def sample(runner: BranchRunner, tasks: int, size: int, seed: int) -> list[Rollo
     """
     if runner.config.settings.agent_program:
         raise ValueError("trca audit branches episodes, and agent_program plays them: leave it out")
-    if len(agents := runner.operators()) > 1:
-        raise ValueError(
-            f"trca audit branches episodes of one agent, not of {' and '.join(agents)}"
-        )
+    refuse_teams(runner.operators(), "trca audit")
     panel = runner.panel(runner.config.settings.train_split)
     groups = [
         GroupRequest(k, task, panel.split, size, ("audit", seed), progress=1.0)
@@ -236,7 +234,7 @@ def audit(
     rng = np.random.default_rng(seed)
     chosen = sorted(rng.permutation(len(rollouts))[:branched].tolist())
     chosen = [number for number in chosen if rollouts[number].steps]
-    values, lost = dict[tuple[object, ...], Floats](), list[Failure]()
+    values, lost = dict[_State, Floats](), list[Failure]()
     states = {
         _state(rollouts[number], turn): (rollouts[number], turn)
         for number in chosen
@@ -245,8 +243,8 @@ def audit(
     live, waiting = max(1, LIVE // playouts), list(states.items())
     for start in range(0, len(states), live):
         some = dict(waiting[start : start + live])
-        found, failures = _playouts(runner, some.values(), playouts, (seed, start))
-        values |= {key: scores for key, scores in zip(some, found, strict=True) if len(scores)}
+        found, failures = _playouts(runner, some, playouts, (seed, start))
+        values |= found
         lost += failures
         progress(min(start + live, len(states)), len(states))
     chosen = [
@@ -284,20 +282,23 @@ def audit(
     )
 
 
-def _state(rollout: Rollout, turn: int) -> tuple[object, ...]:
+def _state(rollout: Rollout, turn: int) -> _State:
     """The key of a state: equal responses to one task lead to equal states."""
     return (rollout.task_id, *(step.response_ids.tobytes() for step in rollout.steps[:turn]))
 
 
 def _playouts(
-    runner: BranchRunner, states: Iterable[tuple[Rollout, int]], count: int, key: tuple[int, int]
-) -> tuple[list[Floats], list[Failure]]:
+    runner: BranchRunner,
+    states: Mapping[_State, tuple[Rollout, int]],
+    count: int,
+    key: tuple[int, int],
+) -> tuple[dict[_State, Floats], list[Failure]]:
     """The scores of playouts from the states before turns of rollouts, and the missing playouts.
 
-    Scores are float64 (count,), or (0,) for a state with a missing playout.
+    Scores are float64 (count,); a state with a missing playout has none.
     """
-    branches, requests, scores = runner.branches.responses, list[GroupRequest](), []
-    for number, (rollout, turn) in enumerate(states):
+    branches, requests = runner.branches.responses, list[GroupRequest]()
+    for number, (rollout, turn) in enumerate(states.values()):
         requests.append(
             GroupRequest(
                 number,
@@ -312,10 +313,12 @@ def _playouts(
         )
         branches.append([step.response_ids for step in rollout.steps[:turn]])
     batch = runner.sample(groups=requests)
-    lost = {failure.group for failure in batch.failures}
-    for number, (rollout, turn) in enumerate(states):
+    lost, scores = {failure.group for failure in batch.failures}, dict[_State, Floats]()
+    for number, (state, (rollout, turn)) in enumerate(states.items()):
+        if number in lost:
+            continue
         observed = rollout.steps[turn]
-        played = [r for r in batch.rollouts if r.group == number and number not in lost]
+        played = [each for each in batch.rollouts if each.group == number]
         for step in (each.steps[turn] for each in played):
             if step.observation != observed.observation or not np.array_equal(
                 step.prompt_ids, observed.prompt_ids
@@ -325,12 +328,12 @@ def _playouts(
                     " prompt. An audit needs an environment whose observations depend on nothing"
                     " but the task and the actions"
                 )
-        scores.append(np.array([each.score for each in played]))
+        scores[state] = np.array([each.score for each in played])
     return scores, batch.failures
 
 
 def _executed(
-    rollout: Rollout, values: Mapping[tuple[object, ...], Floats], count: int
+    rollout: Rollout, values: Mapping[_State, Floats], count: int
 ) -> tuple[Floats, Floats, Floats]:
     """A(t), its standard error, and A(t) of both halves of the playouts, for each step."""
     steps = range(len(rollout.steps))

@@ -12,7 +12,7 @@ from trca.cli.run.new_settings import EndpointOption, RunsOption
 from trca.cli.show.console import console, percent, refusing, use_one_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -147,7 +147,7 @@ def recredit(
     for agent, of_agent in changes.items():
         _print(of_agent, about, "" if single else f", {agent}")
     if rejudge:
-        _print_judged(rejudge, questions)
+        _print_judged(rejudge, compared, questions)
     if output:
         roles = {"roles": {agent: asdict(of_agent) for agent, of_agent in changes.items()}}
         with refusing(OSError):
@@ -280,12 +280,14 @@ class _Questions:
         return reply
 
 
-def _print_judged(rejudge: Rejudge, questions: _Questions | None) -> None:
+def _print_judged(
+    rejudge: Rejudge, compared: Mapping[str, Mapping[str, float]], questions: _Questions | None
+) -> None:
     """Prints the operators with other judgments than in the run, and the questions."""
     from trca.runs.success_tables import terminal_table
 
     table = terminal_table("operator", "fired before", "now", "equal", "kappa", "missing")
-    for name, each in rejudge.agreement().items():
+    for name, each in compared.items():
         if each["equal"] != 1 or name in rejudge.library.questions:
             shares = map(percent, (each["before"], each["now"], each["equal"]))
             kappa = "-" if each["kappa"] != each["kappa"] else f"{each['kappa']:.2f}"

@@ -129,7 +129,7 @@ def train(
         )
         named, run = name or run_name(config), None
         if resume is not None:
-            _check_resume(config, name, auto_resume)
+            _check_resume(config, name, auto_resume, given)
             run = RunFolder.open(resume, storage_path)
         elif auto_resume and RunFolder.exists(named, storage_path):
             run = RunFolder.open(named, storage_path)
@@ -167,30 +167,26 @@ def train(
             _run(settings, run)
 
 
-def _check_resume(config: str, name: str | None, auto_resume: bool) -> None:
-    """Refuses what would change nothing next to ``--resume``."""
+def _check_resume(config: str, name: str | None, auto_resume: bool, given: dict[str, Any]) -> None:
+    """Refuses all that ``--resume`` would not read."""
     from trca.tune_configs.files import ConfigError
 
-    given = {config: config != _DEFAULT, "--name": name, "--auto-resume": auto_resume}
-    if unread := [word for word, is_given in given.items() if is_given]:
+    options = {config: config != _DEFAULT, "--name": name, "--auto-resume": auto_resume}
+    others = [option for option, value in options.items() if value]
+    if others := [*others, *sorted(given.keys() - {"iterations"})]:
         raise ConfigError(
-            f"{' and '.join(unread)} with --resume: a resumed run keeps its settings and its name;"
+            f"{', '.join(others)} with --resume: a resumed run keeps its settings and its name;"
             " only --iterations can change, to train longer"
         )
 
 
 def _resumed(run: RunFolder, given: dict[str, Any]) -> dict[str, Any]:
-    """The flat settings of a run that continues. Refuses a sweep, and fixed settings."""
+    """The flat settings of a run that continues. Refuses a sweep."""
     from trca.runs import TRIALS
     from trca.tune_configs.files import ConfigError
 
     if (run.path / TRIALS).exists():
         raise ConfigError(f"{run.path} is a sweep: resume it by trca sweep --resume {run.path}")
-    if others := sorted(given.keys() - {"iterations"}):
-        raise ConfigError(
-            f"{', '.join(others)} with --resume: a resumed run keeps its settings; only"
-            " --iterations can change, to train longer"
-        )
     return {**run.read_config(), **given}
 
 

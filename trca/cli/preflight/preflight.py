@@ -19,7 +19,6 @@ import os
 import sys
 import warnings
 from collections.abc import Mapping
-from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -178,14 +177,10 @@ class Preflight:
             notes.append(f"training reads {' and '.join(gold)}: the hidden truth of its tasks")
         if slow := self._slow_dtype():
             notes.append(slow)
-        with suppress(FileNotFoundError):
-            training, evaluation = self.panels().values()
-            shared = {*training.task_ids} & {*evaluation.task_ids}
-            if shared and training.split == evaluation.split:
-                notes.append(
-                    f"{len(shared)} of {len(evaluation.task_ids)} evaluation tasks are training"
-                    " tasks: set evaluation_split to another split"
-                )
+        if settings.train_split == settings.evaluation_split:
+            notes.append(
+                "the evaluation tasks are training tasks: set evaluation_split to another split"
+            )
         model = settings.model
         if model == TINY:
             return [*notes, *self._validation[1]]

@@ -69,8 +69,8 @@ class Progress:
         """Shows the rows of a run that is resumed; the next stage is an iteration."""
         self._rows = list(rows)
         self._next_iteration()
-        if self._live is None and self._stage:  # an iteration may take minutes
-            self._console.print(f"{self._stage} ...")
+        if self._stage:
+            self.stage(self._stage)  # an iteration may take minutes
 
     def show(self, row: Mapping[str, Any]) -> None:
         """Shows the row of one iteration, and each warning when it applies for the first time."""
