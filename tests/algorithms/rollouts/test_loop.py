@@ -265,22 +265,46 @@ def test_a_rollout_that_fails_once_is_played_again_from_the_same_seeds(
     loop.close()
 
 
-def test_an_interrupt_ends_the_rollouts_although_a_step_never_returns(model):
+def stuck_rooms():
+    """Rooms whose steps never return; the first of all steps interrupts the main thread."""
+    interrupts = iter([signal.SIGINT])
+
     class Stuck(Rooms):
         closed = 0
 
         def take_action(self, action):
-            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+            for interrupt in interrupts:
+                signal.pthread_kill(threading.main_thread().ident, interrupt)
             threading.Event().wait()
 
         def close(self):
             Stuck.closed += 1
 
-    loop = make_loop(model, Stuck)
+    return Stuck
+
+
+def test_an_interrupt_ends_the_rollouts_although_a_step_never_returns(model):
+    rooms = stuck_rooms()
+    loop = make_loop(model, rooms)
     with pytest.raises(KeyboardInterrupt):
         loop.run(GROUPS[:1], SAMPLING)
     loop.close()
-    assert Stuck.closed == 3
+    assert rooms.closed == 3
+
+
+def test_a_second_interrupt_leaves_the_steps_that_never_return(model, monkeypatch):
+    def interrupted(loop):
+        raise KeyboardInterrupt
+
+    loop = make_loop(model, stuck_rooms())
+    with monkeypatch.context() as patch:
+        patch.setattr("asyncio.runners._cancel_all_tasks", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            loop.run(GROUPS[:1], SAMPLING)
+    closing = threading.Thread(target=loop.close, daemon=True)
+    closing.start()
+    closing.join(60)
+    assert not closing.is_alive()
 
 
 @pytest.mark.parametrize("policy", ["drop_group", "go_on"])

@@ -127,10 +127,7 @@ class EnvPool:
         self._made: list[PooledEnv] = []
         self._idle: list[PooledEnv] = []
         self._broken: list[PooledEnv] = []
-        self._one = Threads(1, "trca-env")
-        self._many = Threads(_MOST_THREADS, "trca-env")
-        self._turn = _Together(self._step_all)
-        self._prefetch = _Together(self._prefetch_all)
+        self._open_threads()
 
     async def take(
         self, split: str, changes: Mapping[str, Any] | None = None, *, fresh: bool = False
@@ -196,11 +193,28 @@ class EnvPool:
             with suppress(Exception):
                 await self._call(self._one, env, "close()", env.env.close)
 
+    def leave_calls(self) -> None:
+        """Leaves the calls of an ended event loop to their threads; the next calls have others.
+
+        A second Ctrl-C ends a loop before it has cancelled its calls, and one may never return.
+        """
+        self._close_threads()
+        self._open_threads()
+
     async def close(self) -> None:
         """Closes all environments."""
         self._broken += self._idle
         self._idle.clear()
         await self.close_broken()
+        self._close_threads()
+
+    def _open_threads(self) -> None:
+        self._one = Threads(1, "trca-env")
+        self._many = Threads(_MOST_THREADS, "trca-env")
+        self._turn = _Together(self._step_all)
+        self._prefetch = _Together(self._prefetch_all)
+
+    def _close_threads(self) -> None:
         self._one.close()
         self._many.close()
 

@@ -149,7 +149,11 @@ class RolloutLoop:
 
         Empty stop strings of ``sampling`` mean the stop strings of the response format.
         """
-        return run_to_end(self._run(groups, sampling))
+        try:
+            return run_to_end(self._run(groups, sampling))
+        except BaseException:
+            self.pool.leave_calls()
+            raise
 
     def close(self) -> None:
         """Closes the environments and the engine."""
