@@ -23,6 +23,7 @@ from trca.algorithms.settings.parameters import TextParameters
 from trca.envs import make
 from trca.envs.check import self_check
 from trca.envs.library_report import measure
+from trca.envs.text_env import OracleError
 from trca.tune_configs.files import assign, read
 
 PACKAGE = Path(__file__).parents[1]
@@ -115,7 +116,7 @@ def test_the_oracle_refuses_to_continue_another_s_game():
     env.reset(options={"task": "find-animal/3"})
     first = env.oracle_action()
     env.step("go to kitchen" if first != "go to kitchen" else "wait1")
-    with pytest.raises(ValueError, match="from the first state only"):
+    with pytest.raises(OracleError, match="from the first state only"):
         env.oracle_action()
     env.close()
 

@@ -18,6 +18,7 @@ from trca.algorithms.settings.parameters import TextParameters
 from trca.envs import make
 from trca.envs.check import self_check
 from trca.envs.library_report import measure
+from trca.envs.text_env import OracleError
 from trca.envs.tool_calls import write_calls
 from trca.tune_configs.files import assign, read
 
@@ -166,7 +167,7 @@ def test_the_policy_is_short_full_or_none():
 def test_the_oracle_refuses_to_continue_another_s_calls():
     env = started("airplane_mode_on")
     result(env, "check_status_bar")
-    with pytest.raises(ValueError, match="from the first state only"):
+    with pytest.raises(OracleError, match="from the first state only"):
         env.oracle_action()
 
 

@@ -24,6 +24,7 @@ from trca.algorithms.settings.parameters import TextParameters
 from trca.envs import make
 from trca.envs.check import self_check
 from trca.envs.library_report import measure
+from trca.envs.text_env import OracleError
 from trca.tune_configs.files import assign, read
 
 PACKAGE = Path(__file__).parents[1]
@@ -138,7 +139,7 @@ def test_the_oracle_refuses_to_continue_another_s_game():
     env = CookingWorld(**SMALL)
     env.reset(options={"task": "train/3"})
     env.step("look around")
-    with pytest.raises(ValueError, match="from the first state only"):
+    with pytest.raises(OracleError, match="from the first state only"):
         env.oracle_action()
 
 
