@@ -34,6 +34,7 @@ from trca.records.rollout import Failure
 from trca.rubric import RubricLibrary
 
 SAMPLING = SamplingParams(1.0, 96)
+RAISE = "if it was slow, raise rollout_timeout_s"
 GROUPS = [GroupRequest(k, f"train-{k}", "train", 4, ("training", 7, 0), 0.5) for k in range(3)]
 
 
@@ -261,7 +262,7 @@ def test_a_rollout_that_fails_once_is_played_again_from_the_same_seeds(
         assert "environment Shaky: step(" in stuck
         assert "has not returned for 2 s, at threading.py" in stuck
     else:
-        assert stuck == "StuckError: the rollout has not ended in 20 s, after 0 steps"
+        assert stuck == f"StuckError: the rollout has not ended in 20 s, after 0 steps: {RAISE}"
     loop.close()
 
 
@@ -433,7 +434,7 @@ def test_a_rollout_that_takes_too_long_is_given_up(model):
     left = make_loop(model, limits=FailureSettings(rollout_timeout_s=1e-9)).run(
         GROUPS[:1], SAMPLING
     )
-    reason = "StuckError: the rollout has not ended in 1e-09 s, after 0 steps"
+    reason = f"StuckError: the rollout has not ended in 1e-09 s, after 0 steps: {RAISE}"
     assert left.failures == [Failure(0, "train-0", 4, reason)]
 
 

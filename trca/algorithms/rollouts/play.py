@@ -190,7 +190,7 @@ class RolloutLoop:
                 raise
             turns, limit_s = episode.turns, self.limits.rollout_timeout_s
             late = f"the rollout has not ended in {limit_s:g} s, after {turns} steps"
-            raise StuckError(late) from None
+            raise StuckError(f"{late}: if it was slow, raise rollout_timeout_s") from None
         finally:
             self.pool.give_back(episode.env, broken=not episode.done)
         return episode.recorder.rollouts
