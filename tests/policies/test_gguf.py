@@ -8,6 +8,7 @@ import gguf
 import numpy as np
 import pytest
 import torch
+from transformers import Gemma3ForCausalLM, Gemma3TextConfig
 
 from tests.cli.calls import trca
 from trca.algorithms import TRCAConfig
@@ -114,6 +115,72 @@ def test_the_folder_has_the_logits_and_token_ids_of_the_original(write, qwen_fol
         expected, logits = (load_model(f)(ids).logits for f in (qwen_folder, folder))
     np.testing.assert_allclose(logits, expected, atol=1e-5)
     assert load_model(folder).config.model_type == "qwen2"
+
+
+GEMMA_PIECES = [*"▁godeskt12", "go", "to", "▁to", "de", "sk", "desk", "▁desk"]
+"""Characters, then the results of merges, the earliest first."""
+
+
+@pytest.fixture
+def gemma(tmp_path):
+    """A small Gemma 3 as a GGUF file, the model, and its words."""
+    control, user, byte, normal = (
+        int(gguf.TokenType[name]) for name in ("CONTROL", "USER_DEFINED", "BYTE", "NORMAL")
+    )
+    named = ["<pad>", "<eos>", "<bos>", "<unk>", "<start_of_turn>", "\n\n"]
+    words = [*named, *(f"<0x{k:02X}>" for k in range(256)), *GEMMA_PIECES]
+    types = [control] * 5 + [user] + [byte] * 256 + [normal] * len(GEMMA_PIECES)
+    sizes = {"hidden_size": 32, "intermediate_size": 48, "head_dim": 16, "vocab_size": len(words)}
+    heads = {"num_hidden_layers": 6, "num_attention_heads": 2, "num_key_value_heads": 1}
+    config = Gemma3TextConfig(**sizes, **heads, sliding_window=4, max_position_embeddings=64)
+    torch.manual_seed(0)
+    model = Gemma3ForCausalLM(config).eval()
+    writer = gguf.GGUFWriter(path := tmp_path / "gemma.gguf", "gemma3")
+    writer.add_block_count(config.num_hidden_layers)
+    writer.add_context_length(config.max_position_embeddings)
+    writer.add_embedding_length(config.hidden_size)
+    writer.add_feed_forward_length(config.intermediate_size)
+    writer.add_head_count(config.num_attention_heads)
+    writer.add_head_count_kv(config.num_key_value_heads)
+    writer.add_key_length(config.head_dim)
+    writer.add_value_length(config.head_dim)
+    writer.add_rope_freq_base(1e6)
+    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
+    writer.add_sliding_window(config.sliding_window)
+    writer.add_tokenizer_model("llama")
+    writer.add_tokenizer_pre("default")
+    writer.add_token_list(words)
+    writer.add_token_scores([-1000.0] * 262 + [-float(k) for k in range(len(GEMMA_PIECES))])
+    writer.add_token_types(types)
+    writer.add_pad_token_id(0)
+    writer.add_eos_token_id(1)
+    writer.add_bos_token_id(2)
+    writer.add_unk_token_id(3)
+    writer.add_add_bos_token(True)
+    writer.add_add_space_prefix(False)
+    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.GEMMA3, config.num_hidden_layers)
+    for name, tensor in model.state_dict().items():
+        if name != "lm_head.weight":  # tied
+            written = tensor.numpy() + ("norm" in name)  # llama.cpp adds the 1 of Gemma's norms
+            writer.add_tensor(names.get_name(name, try_suffixes=(".weight",)), written)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path, model, words
+
+
+def test_gemma_3_has_its_logits_and_sentencepiece_s_token_ids(gemma):
+    path, model, words = gemma
+    folder = resolve_model(str(path), env_id="")
+    tokenizer = load_tokenizer(folder)
+    pieces = ["<bos>", "go", "▁to", "▁desk", "▁", "1", "2", "\n\n", "<0xC3>", "<0xA9>", "<eos>"]
+    ids = [words.index(piece) for piece in pieces]
+    assert tokenizer("go to desk 12\n\n\u00e9<eos>")["input_ids"] == ids
+    assert tokenizer.decode(ids[1:-1]) == "go to desk 12\n\n\u00e9"
+    with torch.no_grad():
+        expected, logits = (m(torch.tensor([ids])).logits for m in (model, load_model(folder)))
+    np.testing.assert_allclose(logits, expected, atol=1e-5)
 
 
 @pytest.mark.parametrize(

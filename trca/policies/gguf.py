@@ -31,8 +31,8 @@ def gguf_model(file: Path) -> Path:
     Raises:
         ImportError: If the package ``gguf`` is missing.
         ValueError: If the file is not a whole GGUF file, has an architecture that is not in
-            `trca.policies.architectures.TESTED`, a tokenizer that is not in `PRE_TOKENIZERS`, or
-            scaled positions.
+            `trca.policies.architectures.TESTED`, a tokenizer that is neither in `PRE_TOKENIZERS`
+            nor Gemma 3's, or scaled positions.
     """
     if message := missing_extra("gguf", "a GGUF file", "gguf"):
         raise ImportError(message)
@@ -66,8 +66,8 @@ def convert_gguf(file: Path, folder: Path) -> None:
         model.generation_config = dequantized.generation_config
         model.save_pretrained(folder)
         tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
-    # Transformers writes GPT-2's splitting of words for every file.
-    tokenizer.backend_tokenizer.pre_tokenizer = PRE_TOKENIZERS[kind]
+    if kind in PRE_TOKENIZERS:  # Transformers writes GPT-2's splitting of words for each of them
+        tokenizer.backend_tokenizer.pre_tokenizer = PRE_TOKENIZERS[kind]
     if begins:  # Transformers leaves the token out, and llama.cpp adds it
         first = tokenizer.convert_ids_to_tokens(begins[0])
         tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
@@ -79,7 +79,7 @@ def convert_gguf(file: Path, folder: Path) -> None:
 
 
 def _checked(file: Path) -> tuple[str, list[int]]:
-    """The key of `PRE_TOKENIZERS` that the file names, and the ids that begin each text."""
+    """The pre-tokenizer that the file names, and the ids that begin each text."""
     from gguf import GGUFReader
 
     try:
@@ -98,11 +98,12 @@ def _checked(file: Path) -> tuple[str, list[int]]:
             " from a GGUF file. Use the model's original folder in place of the GGUF file"
         )
     model, kind = (_content(fields, f"tokenizer.ggml.{name}") for name in ("model", "pre"))
-    if model != "gpt2" or kind not in PRE_TOKENIZERS:
+    gemma = model == "llama" and _content(fields, "general.architecture") == "gemma3"
+    if not gemma and (model != "gpt2" or kind not in PRE_TOKENIZERS):
         raise ValueError(
             f"{file}: tokenizer {model!r} with pre-tokenizer {kind!r} has no tested conversion;"
-            f" tested are 'gpt2' with {', '.join(map(repr, PRE_TOKENIZERS))}. Use the model's"
-            " original folder in place of the GGUF file"
+            f" tested are 'gpt2' with {', '.join(map(repr, PRE_TOKENIZERS))}, and Gemma 3. Use the"
+            " model's original folder in place of the GGUF file"
         )
     begin, adds, ends = (
         _content(fields, f"tokenizer.ggml.{name}")
