@@ -45,6 +45,29 @@ def contents(qwen_folder):
     return config, load_tokenizer(qwen_folder), words, special, merges, tensors
 
 
+def begun(path, architecture, config, theta):
+    """A GGUF file with the sizes of a config."""
+    writer = gguf.GGUFWriter(path, architecture)
+    writer.add_block_count(config.num_hidden_layers)
+    writer.add_context_length(config.max_position_embeddings)
+    writer.add_embedding_length(config.hidden_size)
+    writer.add_feed_forward_length(config.intermediate_size)
+    writer.add_head_count(config.num_attention_heads)
+    writer.add_head_count_kv(config.num_key_value_heads)
+    writer.add_rope_freq_base(theta)
+    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
+    return writer
+
+
+def finish(writer, tensors):
+    for name, tensor in tensors.items():
+        writer.add_tensor(name, tensor)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
 @pytest.fixture
 def write(contents, tmp_path):
     """Writes the small Qwen2 as a GGUF file; arguments change its metadata."""
@@ -63,15 +86,7 @@ def write(contents, tmp_path):
         named=True,
     ):
         path = tmp_path / "model.gguf"
-        writer = gguf.GGUFWriter(path, architecture)
-        writer.add_block_count(config.num_hidden_layers)
-        writer.add_context_length(config.max_position_embeddings)
-        writer.add_embedding_length(config.hidden_size)
-        writer.add_feed_forward_length(config.intermediate_size)
-        writer.add_head_count(config.num_attention_heads)
-        writer.add_head_count_kv(config.num_key_value_heads)
-        writer.add_rope_freq_base(config.rope_parameters["rope_theta"])
-        writer.add_layer_norm_rms_eps(config.rms_norm_eps)
+        writer = begun(path, architecture, config, config.rope_parameters["rope_theta"])
         if scaling:
             writer.add_rope_scaling_type(scaling)
         writer.add_uint16("split.count", parts)
@@ -91,13 +106,8 @@ def write(contents, tmp_path):
             writer.add_bos_token_id(min(special))
         writer.add_eos_token_id(tokenizer.eos_token_id)
         writer.add_chat_template(tokenizer.chat_template)
-        for name, tensor in tensors.items():
-            if not name.startswith(without):
-                writer.add_tensor(name, tensor)
-        writer.write_header_to_file()
-        writer.write_kv_data_to_file()
-        writer.write_tensors_to_file()
-        writer.close()
+        kept = {name: each for name, each in tensors.items() if not name.startswith(without)}
+        finish(writer, kept)
         return path
 
     return write_file
@@ -135,17 +145,9 @@ def gemma(tmp_path):
     config = Gemma3TextConfig(**sizes, **heads, sliding_window=4, max_position_embeddings=64)
     torch.manual_seed(0)
     model = Gemma3ForCausalLM(config).eval()
-    writer = gguf.GGUFWriter(path := tmp_path / "gemma.gguf", "gemma3")
-    writer.add_block_count(config.num_hidden_layers)
-    writer.add_context_length(config.max_position_embeddings)
-    writer.add_embedding_length(config.hidden_size)
-    writer.add_feed_forward_length(config.intermediate_size)
-    writer.add_head_count(config.num_attention_heads)
-    writer.add_head_count_kv(config.num_key_value_heads)
+    writer = begun(path := tmp_path / "gemma.gguf", "gemma3", config, 1e6)
     writer.add_key_length(config.head_dim)
     writer.add_value_length(config.head_dim)
-    writer.add_rope_freq_base(1e6)
-    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
     writer.add_sliding_window(config.sliding_window)
     writer.add_tokenizer_model("llama")
     writer.add_tokenizer_pre("default")
@@ -159,14 +161,12 @@ def gemma(tmp_path):
     writer.add_add_bos_token(True)
     writer.add_add_space_prefix(False)
     names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.GEMMA3, config.num_hidden_layers)
-    for name, tensor in model.state_dict().items():
-        if name != "lm_head.weight":  # tied
-            written = tensor.numpy() + ("norm" in name)  # llama.cpp adds the 1 of Gemma's norms
-            writer.add_tensor(names.get_name(name, try_suffixes=(".weight",)), written)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+    tensors = {  # llama.cpp adds the 1 of Gemma's norms
+        names.get_name(name, try_suffixes=(".weight",)): tensor.numpy() + ("norm" in name)
+        for name, tensor in model.state_dict().items()
+        if name != "lm_head.weight"  # tied
+    }
+    finish(writer, tensors)
     return path, model, words
 
 

@@ -194,7 +194,7 @@ class EnvPool:
                 await self._call(self._one, env, "close()", env.env.close)
 
     def leave_calls(self) -> None:
-        """Leaves the calls of an ended event loop to their threads; the next calls have others.
+        """Leaves the calls of an ended event loop to their threads; new threads make later calls.
 
         A second Ctrl-C ends a loop before it has cancelled its calls, and one may never return.
         """
