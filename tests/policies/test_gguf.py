@@ -131,9 +131,9 @@ GEMMA_PIECES = [*"▁godeskt12", "go", "to", "▁to", "de", "sk", "desk", "▁de
 """Characters, then the results of merges, the earliest first."""
 
 
-@pytest.fixture
-def gemma(tmp_path):
-    """A small Gemma 3 as a GGUF file, the model, and its words."""
+@pytest.fixture(params=[True, None])
+def gemma(tmp_path, request):
+    """A small Gemma 3 as a GGUF file, with and without ``add_bos_token``; the model; its words."""
     control, user, byte, normal = (
         int(gguf.TokenType[name]) for name in ("CONTROL", "USER_DEFINED", "BYTE", "NORMAL")
     )
@@ -158,7 +158,8 @@ def gemma(tmp_path):
     writer.add_eos_token_id(1)
     writer.add_bos_token_id(2)
     writer.add_unk_token_id(3)
-    writer.add_add_bos_token(True)
+    if request.param:
+        writer.add_add_bos_token(True)
     writer.add_add_space_prefix(False)
     names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.GEMMA3, config.num_hidden_layers)
     tensors = {  # llama.cpp adds the 1 of Gemma's norms

@@ -109,7 +109,7 @@ def _checked(file: Path) -> tuple[str, list[int]]:
         _content(fields, f"tokenizer.ggml.{name}")
         for name in ("bos_token_id", "add_bos_token", "add_eos_token")
     )
-    adds = adds or str(kind == "llama-bpe" and bool(begin))  # llama.cpp's default
+    adds = adds or str((gemma or kind == "llama-bpe") and bool(begin))  # llama.cpp's default
     if ends == "True" or (adds == "True" and not begin):
         raise ValueError(
             f"{file} adds a last token to each text (tokenizer.ggml.add_eos_token), or a first"
